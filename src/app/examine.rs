@@ -145,7 +145,7 @@ fn practice_runs(scenario: &str, engine: &doctor::EngineFacts) -> Result<(), Fai
     }
     Err(Failure::usage(
         "examine the practice cloud",
-        "it runs only while a console or an engine with --sandbox does, and none does",
+        "no console or engine with --sandbox is running, so there is no practice cloud",
         "Start `gone --sandbox` in another terminal first; without --sandbox, doctor examines your own clouds.",
     ))
 }

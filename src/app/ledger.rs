@@ -51,7 +51,8 @@ pub(super) fn file_of<'l>(
     advice: &str,
 ) -> Result<&'l Path, Failure> {
     location.file().ok_or_else(|| {
-        let why = format!("{location} is on a server, and this works with a file only");
+        let why =
+            format!("{location} is on a server, and only a ledger in a file can be used here");
         Failure::usage(action_words, why, advice)
     })
 }

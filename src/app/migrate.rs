@@ -37,7 +37,7 @@ pub struct Migrate {
     /// A file or URL where there is no ledger yet
     #[arg(value_name = "TO")]
     pub to: PathBuf,
-    /// Only count what would be copied, and check whether TO could be written
+    /// Only count the rows to copy, and check that no engine has used TO and, on a server, that TO can be written
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -50,7 +50,7 @@ impl Migrate {
         let to = located(process.around, &self.to, TRIED, advice)?;
         if from.file().is_some_and(|path| !path.exists()) {
             let why = format!("there is no ledger at {from}");
-            let advice = "FROM must be the ledger to copy, and TO the place of the copy.";
+            let advice = "FROM must be the ledger to copy, and TO the file or URL of the copy.";
             return Err(Failure::usage(TRIED, why, advice));
         }
         let (tables, head) = match self.dry_run {

@@ -15,13 +15,13 @@ Examples:
   gone sandbox --clouds-yaml clouds.yaml
   gone sandbox --listen 127.0.0.1:5000 --regions RegionOne,RegionTwo --member-reuse off")]
 pub struct Sandbox {
-    /// Where it listens; port 0 takes a free one
+    /// Address on which the practice cloud listens; port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
     /// Names of its regions [default: the scenario's, or RegionOne]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub regions: Vec<String>,
-    /// A file with its resources and faults, or the name of a built-in scenario
+    /// A file with the practice cloud's resources and faults, or the name of a built-in scenario
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// Write a clouds.yaml for its clients here

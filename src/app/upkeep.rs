@@ -48,7 +48,7 @@ pub enum LedgerWork {
         #[arg(value_name = "FILE")]
         to: PathBuf,
     },
-    /// Write every row of every table as a line of JSON
+    /// Write the rows of the tables as lines of JSON; of a ledger on a server, without what only its engines use
     Export,
     Prune(Prune),
     Migrate(Migrate),

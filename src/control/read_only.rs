@@ -1,4 +1,4 @@
-//! A [`Control`] that refuses every command that may change a cloud or gone's records of it
+//! A [`Control`] that refuses the commands that a read-only engine refuses
 //! ([`Command::changes_clouds`](super::Command::changes_clouds)), although its engine would carry it out. A person
 //! whose own settings are read-only may attach to a running engine whose settings are not.
 
@@ -11,8 +11,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Passes to the engine queries, and those commands that change neither a cloud nor gone's records of it. Its snapshots
-/// say that everything is read-only.
+/// Passes queries to the engine, and the commands for which [`Command::changes_clouds`](super::Command::changes_clouds)
+/// is false: also cancellations, pauses and pruning. Its snapshots say that everything is read-only.
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -56,7 +56,7 @@ impl Control for ReadOnlyControl {
             return self.engine.submit(envelope).await;
         }
         let message = "nothing was sent: this program is read-only ([guard] read_only in your settings, or \
-                       --read-only), and this command may change a cloud or gone's records of it";
+                       --read-only), and this command may change a cloud, or what gone keeps deleted";
         Err(ControlError::Refused {
             message: message.to_owned(),
             refused: Vec::new(),

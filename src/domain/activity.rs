@@ -40,7 +40,7 @@ pub enum Reconciler {
     Publish,
     /// Receives the notices of owner deployments.
     WatchOwners,
-    /// Handles this deployment's resources that refer to resources being deleted at their owners.
+    /// Handles this deployment's resources that refer to resources that their owners are deleting.
     HandleNotices,
     /// Asks importers for their clearances.
     AskImporters,

@@ -32,7 +32,7 @@ pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
 /// the blocker belongs to a cloud.
 pub fn fate_words(blocker: &Blocker) -> Option<&'static str> {
     deployment_of(blocker).map(|_| match blocker.in_plan {
-        true => "goes too",
+        true => "deleted too",
         false => "not being deleted",
     })
 }

@@ -45,7 +45,10 @@ impl Explaining {
         };
         let (target, present) = match found {
             Some(resource) => (resource.target(), true),
-            None => (self.remembered(spec).await?, false),
+            None => {
+                let unknown = "no cloud that was asked has it, and the ledger does not know it";
+                (self.remembered(spec, unknown).await?, false)
+            }
         };
         let mut explanation = self.explain_known(target).await?;
         explanation.relations.extend(of_row);
@@ -93,7 +96,7 @@ impl Explaining {
         &self,
         spec: &TargetSpec,
     ) -> Result<Explanation, ControlError> {
-        let target = self.remembered(spec).await?;
+        let target = self.remembered(spec, "the ledger does not know it").await?;
         self.explain_known(target).await
     }
 
@@ -117,8 +120,9 @@ impl Explaining {
         Ok(explanation)
     }
 
-    /// Finds a resource in the ledger, which may still know a resource that the cloud no longer has.
-    async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
+    /// Finds a resource in the ledger, which may still know a resource that the cloud no longer has. `unknown`: what the
+    /// error says if the ledger does not know it either.
+    async fn remembered(&self, spec: &TargetSpec, unknown: &str) -> Result<Target, ControlError> {
         let kind = self.resolver.kind_meant(&spec.kind, &spec.site)?;
         let filter = TombstoneFilter {
             kind: Some(kind.name.clone()),
@@ -145,7 +149,7 @@ impl Explaining {
         let named = self.last_deleted(&kind.name, spec).await?;
         named.ok_or_else(|| {
             ControlError::not_found(format!(
-                "no {} \"{}\": neither the clouds nor the ledger know it",
+                "no {} \"{}\": {unknown}",
                 kind.name,
                 escape(&spec.id_or_name)
             ))
@@ -405,7 +409,9 @@ fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
         Some(RefusalRule::OtherProject) => "have the project that owns the blocker remove it",
         Some(RefusalRule::Protected) => "remove what protects the resource",
         Some(RefusalRule::Unreadable) => "find out why the target could not be read (gone doctor)",
-        Some(RefusalRule::Copies) => "give each copy a name of its own",
+        Some(RefusalRule::Copies) => {
+            "make sure that each copy's site has exactly one resource with the name and project of the original"
+        }
         Some(RefusalRule::Cycle) => "remove one of the references of the cycle",
         Some(RefusalRule::Drift) => "check what has changed since the plan",
         Some(RefusalRule::InUse) | None => "remove the blocker",

@@ -403,8 +403,8 @@ pub(super) struct Observation {
     pub(super) identity: Option<Identity>,
     /// Whether a login that has lost rights might get the same answers.
     pub(super) rights_in_doubt: bool,
-    /// The failure of a call, because of which nothing is known about some ids that `rows` lacks. None if no call
-    /// failed; `rows` may still lack ids, if a list had no witness.
+    /// The failure of a call, or that the site no longer offers the kind; because of it, nothing is known about some
+    /// ids that `rows` lacks. `rows` may lack ids without a failure too, if a list had no witness.
     pub(super) failure: Option<CloudFailure>,
 }
 

@@ -98,7 +98,7 @@ impl Control for Replay {
             Command::Seek { to } => self.seek(to).await,
             _ => Err(ControlError::Forbidden {
                 message: format!(
-                    "this is a replay of {} as of {}: nothing is changed",
+                    "this is a replay of {} as of {}: the command was refused, because a replay changes nothing",
                     self.engine.journal.status().ledger,
                     self.at()
                 ),

@@ -131,7 +131,10 @@ impl KeyedRequests {
             let answer = answer.ok_or("there is none".to_owned());
             let read = answer.and_then(|it| it.map_err(|error| error.to_string()));
             return read.map_err(|why| {
-                ControlError::internal(format!("the stored answer cannot be read: {why}"))
+                ControlError::internal(format!(
+                    "the request with this idempotency key was carried out, but its stored answer cannot be read \
+                     ({why}): list the deletions, or what the request changed, to see the result"
+                ))
             });
         }
         let receipt = command.await?;

@@ -756,7 +756,7 @@ impl Sites {
         let limit = site.limit();
         if limit != site.status.concurrency_limit {
             let name = &site.status.site;
-            tracing::debug!(site = %name, limit, ?took, "changed the number of calls at a time");
+            tracing::debug!(site = %name, limit, ?took, "changed the number of calls that may be in flight at the site");
             site.status.concurrency_limit = limit;
         }
         site.grant_permits(now);

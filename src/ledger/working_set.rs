@@ -21,7 +21,7 @@ use crate::domain::model::{Phase, ResourceKey, StepState};
 /// The result of a part of a change.
 pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 
-/// Maximum number of steps in memory at a time, where many steps are inserted, changed or read in parts.
+/// Number of steps in one part, where many steps are inserted, changed or read in parts.
 pub const STEPS_IN_MEMORY_MAX: usize = 2_000;
 
 struct KeptStep {

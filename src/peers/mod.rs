@@ -123,7 +123,7 @@ pub trait Peers: Send + Sync {
     /// Lists the configured peers, in a fixed order.
     fn known(&self) -> Vec<Peer>;
 
-    /// Returns the name that the settings allow a peer to use, and the resources that it may name.
+    /// Returns the name that the settings require of a peer, and the further regions whose resources it may name.
     fn scope(&self, _peer: &Peer) -> PeerScope {
         PeerScope::default()
     }

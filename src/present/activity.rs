@@ -10,19 +10,21 @@ use crate::domain::engines::{EngineRole, EngineRow};
 pub fn reconciler_words(name: Reconciler) -> &'static str {
     match name {
         Reconciler::Planning => "plans accepted deletions",
-        Reconciler::Retry => "makes blocked steps ready whose next attempt is due",
+        Reconciler::Retry => "makes blocked steps ready when their next attempt is due",
         Reconciler::Dispatch => "sends the calls of ready steps",
         Reconciler::Verify => "confirms that deleted resources are gone",
-        Reconciler::Sweep => "looks for deleted resources that came back, and deletes them again",
-        Reconciler::Prune => "removes records from the ledger whose retention has ended",
+        Reconciler::Sweep => {
+            "checks whether deleted resources have been re-created, and deletes them again"
+        }
+        Reconciler::Prune => "removes ledger records whose retention has ended",
         Reconciler::SignIn => "signs in to sites that are new, paused or unreachable",
         Reconciler::Publish => "publishes the summary that consoles show",
         Reconciler::WatchOwners => "receives the notices of owner deployments",
         Reconciler::HandleNotices => {
-            "handles the resources here that refer to resources being deleted at their owners"
+            "handles the resources here that refer to resources that their owners are deleting"
         }
         Reconciler::AskImporters => "asks importers for their clearances",
-        Reconciler::HintOwners => "hints to owners that it is worth asking this importer again",
+        Reconciler::HintOwners => "hints to owners that they should ask this importer again",
     }
 }
 
@@ -56,9 +58,11 @@ pub fn role_words(role: EngineRole) -> &'static str {
             "plans, observes, retries, sweeps, prunes and notifies, and sends calls"
         }
         EngineRole::Works => "sends calls; it leads when the engines before it have ended",
-        EngineRole::Drained => "ends what it has in flight, and claims nothing more",
+        EngineRole::Drained => "finishes the calls that it has in flight, and claims no more steps",
         EngineRole::Idle => "only answers the questions of a verb",
-        EngineRole::Lost => "its lease has ended; others take over what it had in flight",
+        EngineRole::Lost => {
+            "its lease has ended; another engine takes over the steps that it had in flight"
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub fn blocker_words(blocker: &Blocker) -> String {
         false => format!("project {}", blocker.owner_shown()),
     };
     let plan = match blocker.in_plan {
-        true => "goes with this plan",
+        true => "in this plan",
         false => "not in this plan",
     };
     format!("{words} ({owner}, {plan})")
@@ -144,7 +144,7 @@ pub fn rule_words(rule: RefusalRule) -> &'static str {
         RefusalRule::Protected => "protected",
         RefusalRule::Copies => "not copied exactly once",
         RefusalRule::Cycle => "in a cycle",
-        RefusalRule::Unreadable => "cannot be read",
+        RefusalRule::Unreadable => "unreadable",
         RefusalRule::NotShown => "not shown to this login",
         RefusalRule::Drift => "not as approved",
     }
@@ -331,7 +331,7 @@ pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
         (stops, "on failure stop", "on failure go on with the rest"),
         (
             options.include_public,
-            "also what other projects may use",
+            "also resources that other projects may use",
             "",
         ),
         (options.with_project, "also the Keystone project", ""),
@@ -367,16 +367,20 @@ pub fn chart_last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) 
         (Some(at), Some(other), Some(before)) => {
             let seconds = (at - before).num_seconds().unsigned_abs();
             let (at, took) = (time(at), duration(seconds));
-            format!("the last was {name} at {at}: {took} after {other}, for which it waited")
+            format!(
+                "the last step to end was {name} at {at}: {took} after {other}, for which it waited"
+            )
         }
         (Some(at), ..) => {
             let at = time(at);
-            format!("the last was {name} at {at}; it waited for no other step")
+            format!("the last step to end was {name} at {at}; it waited for no other step")
         }
         (None, Some(other), None) => format!("{name} has not ended: it waits for {other}"),
         (None, Some(other), Some(before)) => {
             let before = time(before);
-            format!("{name} has not ended; the last that it waited for, {other}, ended at {before}")
+            format!(
+                "{name} has not ended; the last step that it waited for, {other}, ended at {before}"
+            )
         }
         (None, None, _) => format!("{name} has not ended; it waits for no other step"),
     }

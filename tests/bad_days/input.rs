@@ -120,7 +120,7 @@ fn an_unknown_target_cloud_deletion_or_ledger_exits_with_2() {
     for (target, message) in [
         (
             "network/nothing",
-            "neither the clouds nor the ledger know it",
+            "no cloud that was asked has it, and the ledger does not know it",
         ),
         ("netwrk/web", "netwrk"),
         ("network/web@prd/RegionOne", "prd"),

@@ -364,7 +364,7 @@ fn brings_back_without_gates(seed: u64) -> bool {
     let delete = format!("delete {} --cascade --yes -o json", targets.join(" "));
     let id = text(&race.stage.gone(&delete).ok().json()["id"]);
     let brought_back = || race.created() > NETWORKS;
-    wait_for("the end, or a copy that comes back", || {
+    wait_for("the end, or a re-created copy", || {
         brought_back() || race.stage.show(&id)["state"] == "gone"
     });
     race.end(pullers);
@@ -403,7 +403,7 @@ fn t12_t14_copies_come_back_without_gates_and_not_with_them() {
         .count();
     assert!(
         seeds_with_copies >= 9,
-        "copies came back with {seeds_with_copies} of 10 seeds"
+        "copies were re-created with {seeds_with_copies} of 10 seeds"
     );
     for seed in 1..=3 {
         let race = with_gates(seed, CREATES_MIN_PER_SEED);

@@ -278,7 +278,7 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
             |_| {},
             Health::Ok,
             Exit::Done,
-            "https://o.example answers; known by /etc/gone/o.token (mode 600)",
+            "https://o.example answers; recognized by /etc/gone/o.token (mode 600)",
         ),
         (
             "peer orders/eu-1",

@@ -1349,7 +1349,7 @@ fn g11_a_tree_shows_the_blockers_in_other_deployments() {
 delete zone zone1 (zone-1) [blocked] waits for the clearance of d0-1, d0-2
 └─ delete record record2 (record-2) [gone]
 ◂─ blocked by pending clearance of deployment d0-2
-◂─ blocked by c c1 at d0-1 (goes too)
+◂─ blocked by c c1 at d0-1 (deleted too)
    ◂─ blocked by d d1 at d0-3 (not being deleted)
 ";
     assert_eq!(text, expected);

@@ -172,7 +172,7 @@ fn os_variables_define_a_cloud_and_os_cloud_chooses_one() {
     let folder = folder.set("OS_CLOUD_NAME", "file");
     assert_eq!(
         folder.load_error(),
-        "cwd/clouds.yaml: cloud \"file\" has the name that the OS_* variables take; rename it, \
+        "cwd/clouds.yaml: cloud \"file\" has the same name as the cloud of the OS_* variables; rename it, \
          or set OS_CLOUD_NAME"
     );
     assert_eq!(
@@ -308,7 +308,7 @@ fn an_invalid_field_is_reported_with_file_cloud_field_and_nearest_valid_value() 
     );
     assert_eq!(
         error_of(&format!("{{profile: vexxhost, auth: {AUTH}}}")),
-        "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\" is in no file (looked for \
+        "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\" is in no file (searched: \
          cwd/clouds-public.yaml, cwd/clouds-public.yml, cwd/clouds-public.json, \
          home/.config/openstack/clouds-public.yaml, home/.config/openstack/clouds-public.yml, \
          home/.config/openstack/clouds-public.json, etc/clouds-public.yaml, \
@@ -323,7 +323,7 @@ fn an_unknown_cloud_is_reported_with_the_known_clouds() {
     let error = folder.load().unwrap().cloud("tesbed", None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no cloud \"tesbed\"; did you mean \"testbed\"?; known are testbed"
+        "no cloud \"tesbed\"; did you mean \"testbed\"?; configured clouds: testbed"
     );
     let error = ConfigFolder::new()
         .load()
@@ -332,7 +332,7 @@ fn an_unknown_cloud_is_reported_with_the_known_clouds() {
         .unwrap_err();
     let message = error.to_string();
     assert!(
-        message.starts_with("no cloud \"x\"; no clouds are configured (looked for "),
+        message.starts_with("no cloud \"x\"; no clouds are configured (searched: "),
         "{message}"
     );
     assert!(

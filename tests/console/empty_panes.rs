@@ -42,8 +42,8 @@ const CASES: &[Case] = &[
     case("network", "network", "", ":network enter", "Listing every network", "There is no network that you may see here"),
     case("events", "event", "", ":events enter", "Reading the events", "Nothing has happened yet"),
     case("sites", "site", "", ":sites enter", "", "No cloud is configured"),
-    case("tree", "step", ":deletions enter", "enter", "Reading the steps", "This deletion has no steps yet"),
-    case("chart", "row", ":deletions enter", "t", "Counting what happened", "This deletion has no steps yet"),
+    case("tree", "step", ":deletions enter", "enter", "Reading the steps", "This deletion has no steps"),
+    case("chart", "row", ":deletions enter", "t", "Counting what happened", "This deletion has no steps"),
     case("inspect", "event", ":stuck enter", "enter", "Reading the timeline", "Nothing has happened to it yet"),
     case("explain", "line", ":stuck enter", "e", "Reading it, and what refers to it", "Nothing blocks it"),
     case("blockers", "blocker", ":stuck enter down", "b", "Asking for the blockers", "No blocker is known"),
@@ -122,7 +122,7 @@ fn the_message_that_no_row_exists_disappears_with_the_first_row() {
     let mut console = TestConsole::busy("");
     console.withholds = |query| matches!(query, Query::Resources(_));
     console.press(":network enter D");
-    let expected = "there is no row to plan a deletion of";
+    let expected = "no resource is listed, so no deletion can be planned";
     console.assert_shows([expected]);
     console.answer_withheld(1);
     console.assert_shows(["storage"]);

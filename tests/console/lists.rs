@@ -131,9 +131,9 @@ fn n19_keys_add_public_resources_the_project_and_the_servers_to_a_new_plan() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert!(!text(&console).contains("also what other projects may use"));
+    assert!(!text(&console).contains("also resources that other projects may use"));
     console.press("u");
-    assert!(text(&console).contains("also what other projects may use"));
+    assert!(text(&console).contains("also resources that other projects may use"));
     console.press("w");
     assert!(text(&console).contains("also the Keystone project"));
     console.press("v");
@@ -437,7 +437,7 @@ fn a_key_that_does_nothing_here_says_so() {
     for (key, expected) in [
         ("D", "only in a list of resources"),
         ("x", "only on a plan and in :tombstones"),
-        ("e", "but in :home and 6 other places"),
+        ("e", "but in :home and 6 other panes"),
     ] {
         console.press(key);
         let expected = format!("{key} does nothing here, {expected}; ? shows the keys");

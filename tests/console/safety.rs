@@ -372,7 +372,7 @@ fn a_deletion_that_is_being_planned_is_work_under_way() {
 #[test]
 fn quitting_a_practice_cloud_says_that_it_ends_and_leaves_nothing_running() {
     for (keeps_ledger, expected) in [
-        (false, "and its deletions are forgotten"),
+        (false, "and its deletions are lost"),
         (true, "its deletions stay in the ledger"),
     ] {
         let practice = ConsoleOptions {

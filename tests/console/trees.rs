@@ -172,7 +172,7 @@ fn a_row_of_a_branch_opens_in_place_and_stays_open_after_it_moves() {
             "└ port port-2"
         ]
     );
-    // The cursor is on its row.
+    // The cursor is still on the row of network-2.
     console.assert_shows([">  └ network network-2"]);
     console.press("left");
     assert_eq!(
@@ -304,7 +304,7 @@ fn a_chart_draws_the_activity_of_each_row_and_says_what_it_waited_for() {
         assert_eq!(end, usize::from(width) - 1, "{network}");
     }
     let mut console = TestConsole::busy(":deletions enter t down");
-    console.assert_shows(["the last that it waited for, port web-p119"]);
+    console.assert_shows(["the last step that it waited for, port web-p119"]);
     console.press("down");
     console.assert_shows(["it waits for router interface r1"]);
 }

@@ -236,13 +236,14 @@ fn a_kind_listed_within_its_parent_is_found_by_that_parent_only() {
     let list = "within = \"box_id\"\nid = [\"id\", \"box_id\"]";
     let message = error_of(with_a_thing(DELETE, list));
     assert!(
-        message.ends_with("list.within: \"box_id\" must be the first of list.id"),
+        message.ends_with("list.within: \"box_id\" must be the first field of list.id"),
         "{message}"
     );
     let list = "within = \"box_id\"\nid = [\"box_id\", \"id\"]\n[[kind.thing.reference]]\nto = \"network\"\nfield = \"network_id\"\nfind = { key = \"network_id\" }\non_delete = \"cascade\"\nsays = \"on\"";
     let message = error_of(with_a_thing(DELETE, list));
     assert!(
-        message.ends_with("\"find.key\" must be \"box_id\", without which it is not listed"),
+        message
+            .ends_with("\"find.key\" must be \"box_id\", without which this kind cannot be listed"),
         "{message}"
     );
 }
@@ -347,7 +348,7 @@ fn settings_that_conflict_with_native_are_refused() {
         (
             "network = {}",
             "network = {}\nstatus = {}",
-            "every native resource has \"status\" already",
+            "every native resource already has the field \"status\"",
         ),
     ];
     for (from, to, expected) in cases {
@@ -486,7 +487,7 @@ fn a_line_of_a_kinds_file_that_could_never_take_effect_is_an_error() {
         ),
         (
             with_a_thing(&format!("{DELETE}\naliases = [\"net\"]"), ""),
-            "aliases: \"net\" is a name of the kind \"".to_owned(),
+            "aliases: \"net\" is already a name of the kind \"".to_owned(),
         ),
         (
             with_a_thing("stays = \"it is an heirloom\"\naction = \"detach\"", ""),

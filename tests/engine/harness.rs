@@ -572,7 +572,7 @@ impl Bench {
         self.cloud_of(&self.crash)
     }
 
-    /// Builds the practice cloud's client of an engine that `crash` ends.
+    /// Builds the client by which an engine calls the practice cloud. `crash` ends that engine.
     fn cloud_of(&self, crash: &Arc<Crash>) -> OpenStack {
         let login = |region: &'static str| {
             let by_password = |user, scope: &[(&'static str, &'static str)]| {

@@ -33,8 +33,8 @@ async fn error_of(ledger: &dyn Ledger, resource: &str) -> (String, String) {
     (error.kind, error.message)
 }
 
-/// Starts a deletion in which `balancer` is stuck, `port` waits for it, `network` waits for `port`, and `other` is
-/// gone.
+/// Starts a deletion in which `balancer` is stuck, its dependents `port` and `network` are stuck because of it, and
+/// `other` is gone.
 async fn start_with_stuck_balancer(ledger: &dyn Ledger) {
     let plan = ports(&[
         ("balancer", &[]),

@@ -188,7 +188,7 @@ fn g01_doctor_and_the_log_show_the_peers() {
     let [mut d0, d1] = importer_and_owner();
     assert!(d1.log().contains("listening for other deployments"));
     let doctor = || d1.gone("doctor --no-color");
-    doctor().says(&["peer s0/r", "answers; known by", "token (mode 600)"]);
+    doctor().says(&["peer s0/r", "answers; recognized by", "token (mode 600)"]);
     d0.kill();
     doctor().says(&["fail", "peer s0/r", "/peer/v1: Connection refused"]);
 }

@@ -1,4 +1,5 @@
-//! The server is killed in the middle of a deletion on the practice cloud, through the program itself.
+//! The PostgreSQL server, or the engine that leads, is killed while the program deletes resources of the practice
+//! cloud.
 
 use std::collections::BTreeMap;
 

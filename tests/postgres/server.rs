@@ -301,7 +301,7 @@ impl Server {
         assert!(created.status.success(), "initdb: {stderr}");
     }
 
-    /// Starts the server, and a shell that stops it once no process has `users` locked.
+    /// Starts the server, and a shell that stops it and removes its data once no process has `users` locked.
     fn run(&mut self) {
         let server = self.spawn();
         let guard = "

@@ -36,7 +36,7 @@ fn run(variation: &Variation) {
         "admin",
         "demo",
         "ledger.db can be written",
-        "none runs; `gone` brings its own",
+        "no engine runs; `gone` starts one",
         &format!(
             "xterm-256color, {}x{}, colour, UTF-8",
             variation.columns, variation.rows

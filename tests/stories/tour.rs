@@ -45,7 +45,7 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     session.open("deletions", "deletions 4");
     session.wait_until("web gone", |screen| is_gone(screen, "web"));
     session.press("t");
-    session.wait_for_all(&["── chart of deletion", "port", "the last was"]);
+    session.wait_for_all(&["── chart of deletion", "port", "the last step to end was"]);
     check_tour(&mut session, 2);
     // The tour shows the next station.
     session.wait_for("Its router's interface is not freed at once");

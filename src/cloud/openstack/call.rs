@@ -116,7 +116,7 @@ pub enum Reason {
          used"
     )]
     UnknownPaging { said: String },
-    #[error("the list does not end: page {page} leads back to one that was read")]
+    #[error("the list does not end: page {page} leads back to a page that was read")]
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },

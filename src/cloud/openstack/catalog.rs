@@ -105,7 +105,7 @@ pub enum CatalogError {
     #[error("the catalog's URL of {service:?} cannot be used: {}", shown(url))]
     BadUrl { service: String, url: String },
     #[error(
-        "{path:?} is not a path of a service: it must begin with / and hold no . or .. segment"
+        "{path:?} is not a path of a service: it must begin with / and contain no . or .. segment"
     )]
     BadPath { path: String },
     #[error(

@@ -448,7 +448,7 @@ impl KindCalls for RestCalls {
         let own = self.answers.len() - common_answers().count();
         validate_answers(self.answers.get(..own).unwrap_or_default())?;
         if kind.spec.list.is_some() != self.list.is_some() {
-            return Err("needs both \"list\" and \"call.list\", or none of them".into());
+            return Err("needs both \"list\" and \"call.list\", or neither".into());
         }
         let one = self.list.as_ref().and_then(|list| list.one.as_ref());
         if let Some(one) = one.filter(|one| !one.ends_with('}')) {
@@ -477,7 +477,7 @@ impl KindCalls for RestCalls {
             }
         }
         if kind.spec.enable.is_some() != self.enable.is_some() {
-            return Err("needs both \"enable\" and \"call.enable\", or none of them".into());
+            return Err("needs both \"enable\" and \"call.enable\", or neither".into());
         }
         let absence = !self.not_found.is_empty() || !self.not_found_says.is_empty();
         if self.delete.is_some() && !absence {
@@ -518,7 +518,7 @@ impl KindCalls for RestCalls {
             if has_rung != self.can(action) {
                 let word = action.as_str();
                 return Err(format!(
-                    "needs both a \"rung\" with call = \"{word}\" and \"call.{word}\", or none of them"
+                    "needs both a \"rung\" with call = \"{word}\" and \"call.{word}\", or neither"
                 ));
             }
         }

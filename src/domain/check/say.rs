@@ -110,7 +110,7 @@ pub(super) fn dangling(link: &Link<'_>) -> Finding {
         link.to.name, link.from.name
     );
     let fix = format!(
-        "None, if readers of {} can handle that; otherwise let it block, cascade or be unset.",
+        "None, if readers of {} can handle such a reference; otherwise let the reference block, cascade or be unset.",
         fields(&[*link])
     );
     finding(Category::Dangling, &[*link], example, happens, fix)

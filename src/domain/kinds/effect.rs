@@ -162,7 +162,7 @@ impl Kinds {
                 .find(|other| other.short_name() == alias || other.spec.aliases.contains(alias))
             {
                 return Err(format!(
-                    "aliases: \"{alias}\" is a name of the kind \"{}\" already",
+                    "aliases: \"{alias}\" is already a name of the kind \"{}\"",
                     other.name
                 ));
             }

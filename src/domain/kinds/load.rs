@@ -223,7 +223,7 @@ impl Kinds {
                 }
                 match &list.within {
                     Some(within) if list.id.first() != Some(within) => Err(format!(
-                        "list.within: \"{within}\" must be the first of list.id"
+                        "list.within: \"{within}\" must be the first field of list.id"
                     )),
                     Some(_) | None => Ok(()),
                 }
@@ -239,7 +239,7 @@ impl Kinds {
                 validate_settles(spec, list)?;
                 if !derived.set.values().any(|path| path == "id") {
                     return Err(
-                        "derived.set: one variable must have the path \"id\", the parent's".into(),
+                        "derived.set: one variable must have the path \"id\", which is the parent's id".into(),
                     );
                 }
                 if let Some(join) = &derived.join {
@@ -289,7 +289,7 @@ impl Kinds {
         if !matches.is_empty() && matches.iter().all(|rule| rule.equals.is_none()) {
             return Err(format!(
                 "reference to \"{to}\": \"match\" needs at least one rule with \"equals\": \
-                 resources are found by equal values, and \"in_cidr\" and \"below\" only narrow what is found"
+                 resources are found by equal values, and \"in_cidr\" and \"below\" only narrow the result"
             ));
         }
         for rule in matches {
@@ -325,7 +325,7 @@ impl Kinds {
         let key = reference.find.as_ref().map(|find| &find.key);
         match (within, key) {
             (Some(within), Some(key)) if key != within => Err(format!(
-                "reference to \"{to}\": \"find.key\" must be \"{within}\", without which it is not listed"
+                "reference to \"{to}\": \"find.key\" must be \"{within}\", without which this kind cannot be listed"
             )),
             (Some(_) | None, Some(_) | None) => Ok(()),
         }
@@ -432,7 +432,7 @@ fn validate_within(spec: &KindSpec, within: &String) -> Result<(), String> {
     match found_by.any(|find| find.key == *within) {
         true => Ok(()),
         false => Err(format!(
-            "list.within: no reference has \"find.key\" = \"{within}\", without which it is not listed"
+            "list.within: no reference has \"find.key\" = \"{within}\", without which this kind cannot be listed"
         )),
     }
 }
@@ -450,7 +450,10 @@ fn validate_listed(word: &str, field: &String, list: &ListSpec) -> Result<(), St
 fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
     const KNOWN: [&str; 5] = ["id", "name", "project", "site", "step"];
     if runbook.says.iter().all(String::is_empty) {
-        return Err("runbook.says: name a part of the errors that it is for".into());
+        return Err(
+            "runbook.says: give a text that occurs in the errors for which the runbook is meant"
+                .into(),
+        );
     }
     match value::variables(&runbook.text).find(|name| !KNOWN.contains(name)) {
         None => Ok(()),

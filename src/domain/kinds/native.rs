@@ -177,7 +177,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
         .find(|it| COMMON.contains(&it.as_str()))
     {
         return Err(format!(
-            "native.fields: every native resource has \"{field}\" already"
+            "native.fields: every native resource already has the field \"{field}\""
         ));
     }
     for reference in &spec.references {
@@ -230,7 +230,7 @@ fn validate_reference(reference: &Reference, fields: &[&String]) -> Result<(), S
     let to = &reference.to;
     let Some(field) = reference.field.as_deref().map(base) else {
         return Err(format!(
-            "reference to \"{to}\": of a native kind it needs \"field\""
+            "reference to \"{to}\": a reference of a native kind needs \"field\""
         ));
     };
     if !fields.iter().any(|known| *known == field) {

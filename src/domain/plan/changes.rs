@@ -96,7 +96,7 @@ fn fields(before: &[&PlanStep], after: &[&PlanStep]) -> Vec<FieldChange> {
     compare("action", done(before), done(after));
     if fields.is_empty() && old.fingerprint != new.fingerprint {
         fields.push(FieldChange {
-            field: "one of tags, owner and references".to_owned(),
+            field: "tags, owner or references".to_owned(),
             before: "(not recorded)".to_owned(),
             after: "(different)".to_owned(),
         });

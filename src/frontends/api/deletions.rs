@@ -66,7 +66,7 @@ pub(super) struct PlanRequest {
     /// (N19).
     #[serde(default)]
     include_public: bool,
-    /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
+    /// Whether the project itself is deleted too, once everything that belongs to it is gone in each region (N19).
     #[serde(default)]
     with_project: bool,
     /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
@@ -122,7 +122,7 @@ pub(super) struct DeletionRequest {
     /// Whether resources that other projects may use go too: public and community images, shared networks
     /// (N19).
     include_public: Option<bool>,
-    /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
+    /// Whether the project itself is deleted too, once everything that belongs to it is gone in each region (N19).
     with_project: Option<bool>,
     /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
     with_servers: Option<bool>,

@@ -37,7 +37,8 @@ pub(super) struct EventParams {
 // `Last-Event-ID` takes precedence: a client that reconnects repeats its first URL, whose `after` is old.
 #[utoipa::path(get, path = "/events", operation_id = "followEvents", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<i64>, Header,
-        description = "The same, as a client sends it when it reconnects; it takes precedence over `after`.")),
+        description = "Sequence number of the last event that the client has, as a client sends it when it \
+                       reconnects; it takes precedence over `after`.")),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")))]
 pub(super) async fn stream(
     api: Api,

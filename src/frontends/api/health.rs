@@ -90,9 +90,17 @@ fn exposition(snapshot: &Snapshot) -> String {
     let mut text = Exposition(String::new());
     let epoch = engine.epoch.to_string();
     let info = labels(&[("version", &engine.version), ("epoch", &epoch)]);
-    text.gauge("gone_engine_info", "The version; always 1.", [(info, 1.0)]);
+    text.gauge(
+        "gone_engine_info",
+        "The engine's version and epoch, as labels; the value is always 1.",
+        [(info, 1.0)],
+    );
     let fault = f64::from(engine.fault.is_some());
-    text.single("gone_engine_fault", "1 while no new work is taken.", fault);
+    text.single(
+        "gone_engine_fault",
+        "1 while the engine takes no new work.",
+        fault,
+    );
     let read_only = f64::from(engine.read_only);
     let help = "1 if the engine sends no call that changes a cloud.";
     text.single("gone_engine_read_only", help, read_only);
@@ -105,7 +113,10 @@ fn exposition(snapshot: &Snapshot) -> String {
     let rate = snapshot.rate_per_second;
     let help = "Steps that clouds accepted per second, over the last minute.";
     text.single("gone_steps_gone_per_second", help, rate);
-    let (help, newest) = ("Number of the newest event.", snapshot.last_event as f64);
+    let (help, newest) = (
+        "Sequence number of the newest event.",
+        snapshot.last_event as f64,
+    );
     text.single("gone_events_last_seq", help, newest);
     let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
         snapshot.sites.iter().filter_map(move |status| {

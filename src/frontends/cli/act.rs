@@ -91,7 +91,7 @@ pub struct Retry {
     /// Only after this HTTP status
     #[arg(long, requires = "all")]
     pub status: Option<u16>,
-    /// Count what can be retried, and do nothing
+    /// Only count the steps that can be retried
     #[arg(long, requires = "all")]
     pub dry_run: bool,
     #[command(flatten)]
@@ -101,7 +101,7 @@ pub struct Retry {
 /// Remove old events and ended deletions, as the engine does every hour
 #[derive(Clone, Debug, Args)]
 pub struct Prune {
-    /// Remove what is older than this [default: ledger.retention of the settings]
+    /// Remove rows that are older than this [default: ledger.retention of the settings]
     ///
     /// Tombstones in their hold-down stay.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

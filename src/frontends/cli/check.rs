@@ -105,7 +105,7 @@ fn rule(edge: &Edge) -> String {
 fn fate(fate: Fate) -> &'static str {
     match fate {
         Fate::Asked => "its deletion is asked for",
-        Fate::Goes => "goes too",
+        Fate::Goes => "is deleted too",
         Fate::Held => "is blocked for ever",
         Fate::Stays => "stays",
     }

@@ -72,7 +72,7 @@ columns! {
     "SITE" 7 => row.key.site;
     "DELETED" 4 => time_or_empty(row.deleted_at);
     "GONE" 5 => time_or_empty(row.gone_at);
-    "CAME BACK" 3 => row.recreated;
+    "RE-CREATED" 3 => row.recreated;
     "INCARNATION" 2 => row.incarnation;
     "DELETION" 6 => short_id(&row.deletion_id);
 

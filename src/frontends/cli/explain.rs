@@ -15,7 +15,7 @@ use crate::present::{
     target_in_full, time, time_or_empty,
 };
 
-/// Say why a resource does not go, or what would block its deletion
+/// Say why a resource is not deleted, or what would block its deletion
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tom
 use crate::domain::text::{did_you_mean, escape};
 use crate::domain::{attention, duration};
 
-/// List deletions, what needs a person, sites, or the resources of a kind
+/// List deletions, steps that need a person, sites, or the resources of a kind
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct List {
     /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, engine, engines, or a kind
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: What,
-    /// Only what is older than this [24h without a value]
+    /// Only rows that are older than this [24h without a value]
     ///
     /// A deletion counts from its request, a step or tombstone from when it got its state. Applies to deletions, stuck,
     /// retrying and tombstones.

@@ -267,7 +267,7 @@ const GAP: usize = 2;
 
 /// Returns the width of each column on a screen of this width; none for those that are left out.
 fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Option<usize>> {
-    // Each column with its index, its whole width, and the least.
+    // Each column's index, its whole width, and its least width.
     let columns = sheet.headings().enumerate().map(|(column, _)| {
         let cells = || rows.iter().filter_map(|row| row.get(column));
         let whole = cells().map(|text| text.width()).max();

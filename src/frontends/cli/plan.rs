@@ -39,7 +39,7 @@ pub struct Plan {
 /// The choices that a plan freezes.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Options {
-    /// Also delete what depends on the targets
+    /// Also delete the resources that depend on the targets
     #[arg(long)]
     pub cascade: bool,
     /// After a failed step: continue (default) or stop
@@ -63,14 +63,14 @@ pub struct Options {
     /// Without this they stay, disassociated.
     #[arg(long)]
     pub release_floating_ips: bool,
-    /// Also delete what other projects may use
+    /// Also delete resources that other projects may use
     ///
     /// These are public and community images, and shared networks.
     #[arg(long)]
     pub include_public: bool,
     /// Delete the Keystone project too, at the end
     ///
-    /// It goes once everything that belongs to it is gone in each region.
+    /// It is deleted once everything that belongs to it is gone in each region.
     #[arg(long)]
     pub with_project: bool,
     /// Delete the servers on the networks too

@@ -87,7 +87,7 @@ fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
             to.table(&sheet)?;
         }
     }
-    let title = "Copies: these go with their original, which goes last";
+    let title = "Copies: these are deleted with their original, which is deleted last";
     to.section(title, plan.mapping.iter().map(copies))?;
     to.section("Warnings", &plan.warnings)?;
     write_refusals(to, &plan.refused)

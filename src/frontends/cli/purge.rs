@@ -16,8 +16,9 @@ use crate::present::{Sheet, columns, or_empty, purged_words};
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 The rungs, from the lowest on: retry, unpin (remove the edges that block it), reset (its state, by
-the cloud's own call, then delete it), force (the cloud's own call for what does not go), runbook
-(what to do manually, for this one id), forget (abandon it: what still exists becomes an orphan).
+the cloud's own call, then delete it), force (the cloud's own call that removes a resource in spite
+of its state), runbook (what to do manually, for this one id), forget (abandon it: what still exists
+becomes an orphan).
 
 Examples:
   gone purge 9f86d081                   what is offered, what each does, and why others are not

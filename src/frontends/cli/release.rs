@@ -102,7 +102,7 @@ async fn deployment(
         let since = since.map(|at| format!("on record since {at}, "));
         let seen = match importer.last_contact_at {
             Some(at) => format!("seen {}", ago(at, session.clock.now())),
-            None => "not seen since the engine began".to_owned(),
+            None => "no contact since the engine started".to_owned(),
         };
         let waiting = waiting_words(importer.pending_clearances);
         let (region, since) = (row.service_and_region(), since.unwrap_or_default());

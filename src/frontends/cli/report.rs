@@ -14,7 +14,7 @@ use crate::domain::report::Line;
 use crate::frontends::report;
 use crate::system::private;
 
-/// Report a deletion: what was asked for, what went, and what stays and why
+/// Report a deletion: what was requested, what is gone, and what stays and why
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 The web page is one file that needs no other: its chart is in it, and it has no script. It prints on A4.

@@ -164,7 +164,7 @@ const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 /// The default bindings, within a scope in the order of the help and the footer.
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
-    (&[Scope::Home], OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
+    (&[Scope::Home], OPEN, Action::Open, "open", "open the row: the step, the deletion, or every row of the section"),
     (&[Scope::Deletions], OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
     (&[Scope::Tree], OPEN, Action::Open, "timeline", "show what happened to the step, or open a folded line"),
     (&[Scope::Attention], OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
@@ -172,11 +172,11 @@ const STANDARD: &[Row] = &[
     (&[Scope::Tree], FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
     (&[Scope::Attention], &[plain('g')], Action::Group, "group", "group by cause, to retry many at once"),
     (WORK, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (&[Scope::Home, Scope::Tree, Scope::Attention], EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
-    (&[Scope::Home, Scope::Inspect], RETRY, Action::Retry, "retry", "retry now"),
-    (&[Scope::Deletions], RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; for marked rows after a question"),
+    (&[Scope::Home, Scope::Tree, Scope::Attention], EXPLAIN, Action::Explain, "", "explain why the row is not deleted, down to the root blocker"),
+    (&[Scope::Home, Scope::Inspect], RETRY, Action::Retry, "retry", "retry the step or the deletion now"),
+    (&[Scope::Deletions], RETRY, Action::Retry, "retry", "retry the blocked and stuck steps now; those of marked rows after a question"),
     (&[Scope::Tree], RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
-    (&[Scope::Attention], RETRY, Action::Retry, "retry", "retry now; for marked rows after a question"),
+    (&[Scope::Attention], RETRY, Action::Retry, "retry", "retry the step now; marked rows after a question"),
     (&[Scope::Home, Scope::Attention, Scope::Inspect], ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
     (&[Scope::Home, Scope::Attention, Scope::Inspect], REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
     (&[Scope::Home, Scope::Inspect], LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
@@ -196,14 +196,15 @@ const STANDARD: &[Row] = &[
     (&[Scope::Tree], YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
     (&[Scope::Attention], YAML, Action::Yaml, "", "show the step or the refused deletion as YAML, as -o yaml prints it"),
     (&[Scope::Inspect], YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
-    (&[Scope::Home, Scope::Tree], COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Home], COPY, Action::Copy, "", "copy the row's id, name or answer to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Tree], COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
     (&[Scope::Deletions], COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
     (&[Scope::Attention], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
     (&[Scope::Inspect], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
 
     (&[Scope::Browse], OPEN, Action::Open, "details", "show the whole resource"),
     (&[Scope::Browse], &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
-    (&[Scope::Browse], EXPLAIN, Action::Explain, "", "explain why the resource does not go, or what would block its deletion; sends nothing"),
+    (&[Scope::Browse], EXPLAIN, Action::Explain, "", "explain why the resource is not deleted, or what would block its deletion; sends nothing"),
     (&[Scope::Browse], YAML, Action::Yaml, "", "show the whole resource as YAML, as -o yaml prints it"),
     (&[Scope::Browse], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
     (&[Scope::Browse], &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
@@ -212,7 +213,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Plan], &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
     (&[Scope::Plan], &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
     (&[Scope::Plan], &[plain('u')], Action::TogglePublic, "", "plan again with or without what other projects may use, such as public images"),
-    (&[Scope::Plan], &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which goes last and only when it is empty"),
+    (&[Scope::Plan], &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which is deleted last and only when it is empty"),
     (&[Scope::Plan], &[plain('v')], Action::ToggleServers, "", "plan again with or without the servers on the networks"),
     (&[Scope::Plan], UNFOLD, Action::Unfold, "unfold", "open the folded line"),
     (&[Scope::Plan], FOLD, Action::Fold, "", "fold the line again"),
@@ -234,7 +235,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Ladder], COPY, Action::Copy, "copy", "copy what the rung does, or the line of the runbook, to the clipboard; again: the whole runbook"),
 
     (&[Scope::Orphans], OPEN, Action::Open, "timeline", "show what happened to it before it was abandoned"),
-    (&[Scope::Orphans], EXPLAIN, Action::Explain, "", "explain why it did not go, and what blocks it now"),
+    (&[Scope::Orphans], EXPLAIN, Action::Explain, "", "explain why it was not deleted, and what blocks it now"),
     (&[Scope::Orphans], YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
     (&[Scope::Orphans], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
@@ -247,7 +248,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Drift], ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
     (&[Scope::Drift], REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
     (&[Scope::Drift], BLOCKERS, Action::Blockers, "newcomers", "show each newcomer, and who owns it"),
-    (&[Scope::Drift], EXPLAIN, Action::Explain, "", "explain why the step does not go, down to the root blocker"),
+    (&[Scope::Drift], EXPLAIN, Action::Explain, "", "explain why the step is blocked, down to the root blocker"),
     (&[Scope::Drift], YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
     (&[Scope::Drift], COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
 
@@ -284,7 +285,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Replay], &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
     (&[Scope::Replay], &[plain('}')], Action::Latest, "", "to the end"),
 
-    (&[Scope::Everywhere], &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds what was typed"),
+    (&[Scope::Everywhere], &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds lines that were typed before"),
     (&[Scope::Everywhere], &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, ~^web-[0-9]+$, !lab, state=stuck, name:web, site=, kind=, project=, age>1h"),
     (&[Scope::Everywhere], &[plain('0')], Action::ClearScope, "", "show all clouds, regions and projects again; :cloud, :region, :project or @SITE narrow what is shown"),
     (&[Scope::Everywhere], &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
@@ -448,9 +449,7 @@ impl Keymap {
             [] => None,
             [place] => Some(format!(", only {place}")),
             [first, second] => Some(format!(", only {first} and {second}")),
-            [first, others @ ..] => {
-                Some(format!(", but {first} and {} other places", others.len()))
-            }
+            [first, others @ ..] => Some(format!(", but {first} and {} other panes", others.len())),
         }
     }
 
@@ -618,8 +617,8 @@ impl Scope {
             Self::Causes => "in :causes",
             Self::Inspect => "on one step or deletion",
             Self::Blockers => "among the blockers",
-            Self::Relations => "on why a resource does not go, and its relations",
-            Self::Ladder => "on the ladder of what is stuck",
+            Self::Relations => "on why a resource is not deleted, and its relations",
+            Self::Ladder => "on the purge ladder",
             Self::Orphans => "in :orphans",
             Self::Tombstones => "in :tombstones",
             Self::Drift => "in :drift",

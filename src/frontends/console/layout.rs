@@ -43,8 +43,8 @@ pub(super) fn of(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Opt
     // Over a slow line the detail is below the table, because it is written again whenever the cursor moves.
     let is_beside =
         area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing;
-    // The detail is as high for all rows of a pane, so that nothing jumps while the cursor moves. Over a slow line it
-    // is short, because it is written again whenever the cursor moves.
+    // The detail has the same height for all rows of a pane, so that nothing jumps while the cursor moves. Over a slow
+    // line it is short, because it is written again whenever the cursor moves.
     let detail_rows = match pane.len() {
         0 => 0,
         _ if look.sparing => 1,

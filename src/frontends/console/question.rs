@@ -42,7 +42,7 @@ pub(super) fn open(state: &State) -> Option<Question> {
         (Asked::Quit, Some(practice)) => {
             let ends = match practice.keeps_ledger {
                 true => "The practice cloud ends with this console; its deletions stay in the ledger.",
-                false => "The practice cloud ends with this console, and its deletions are forgotten.",
+                false => "The practice cloud ends with this console, and its deletions are lost.",
             };
             let options = vec![('s', ("stop it", ", and quit"))];
             ("quit", vec![work_words(state), ends.to_owned()], options, ("stay", ""))

@@ -261,7 +261,7 @@ fn hook_panics() {
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
             if shell_modes().is_some() && !IN_CONSOLE.get() {
-                tracing::error!(%info, "panic beside the console");
+                tracing::error!(%info, "panic outside the console's own code");
             } else {
                 leave();
                 hook(info);

@@ -81,7 +81,7 @@ impl Gate {
         let block = if hidden == 1 { "blocks" } else { "block" };
         let counted = (hidden > 0).then(|| {
             let resources = counted(hidden as u64, "resource");
-            format!("{resources} of other projects {block} the deletion; ask an administrator")
+            format!("{resources} that you may not see {block} the deletion; ask an administrator")
         });
         let why: Vec<String> = first.into_iter().chain(counted).collect();
         deletion.note = format!("nothing was sent: {}", why.join("; "));
@@ -89,7 +89,7 @@ impl Gate {
     }
 
     /// Returns the refusals whose blocker the service itself shows to the caller within this time, as Neutron shows a
-    /// network's ports to the network's owner.
+    /// network's ports to the network's owner; asks about at most [`ASKED_MAX`] blockers. Removes the names of owners.
     async fn shown_to(
         &self,
         head: &Head,

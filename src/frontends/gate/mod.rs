@@ -231,7 +231,7 @@ impl Gate {
         let stream = match stream.into_std().and_then(TcpStream::from_std) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%peer, %error, "a connection was not taken over");
+                tracing::warn!(%peer, %error, "a client's connection is closed: its thread could not register it");
                 return;
             }
         };

@@ -265,8 +265,8 @@ impl<'g> Search<'g> {
                             }
                         }
                     }
-                    // The remains of a resource that is gone must stay reachable, so that they can be
-                    // removed.
+                    // No deletion works on the parent any more. The remains of one that is gone must be reachable, so
+                    // that they can be removed.
                     Some(Phase::Gone | Phase::Released | Phase::Purged) => {}
                     None if self.gate.may_go_along(&whole.kind, self.bond) => {
                         self.next.entry(whole).or_default().extend(places);

@@ -85,7 +85,7 @@ impl Whole {
 }
 
 impl Gate {
-    /// Passes a request and its answer unchanged.
+    /// Passes a request and its answer, unchanged but for the headers that concern one connection only.
     pub(super) async fn pass(&self, head: Head, body: Out) -> Result {
         let limit = self.parts.settings.limits.answer_timeout;
         self.pass_within(head, body, limit).await
@@ -187,7 +187,8 @@ impl Gate {
         let mut asked = head.clone();
         asked.method = Method::GET;
         let uri = path_and_query.parse();
-        asked.uri = uri.map_err(|_| Refusal::bad_request("not a valid path"))?;
+        asked.uri =
+            uri.map_err(|_| Refusal::bad_request("the path of the request is not valid in a URI"))?;
         asked.headers.remove(header::CONTENT_TYPE);
         self.send(asked).await
     }
@@ -219,7 +220,8 @@ impl Gate {
     async fn upstream_uri(&self, uri: &Uri) -> Result<Uri> {
         let mut parts = self.upstream().await?.base.clone().into_parts();
         parts.path_and_query = uri.path_and_query().cloned().or(parts.path_and_query);
-        Uri::from_parts(parts).map_err(|_| Refusal::bad_request("not a valid path"))
+        Uri::from_parts(parts)
+            .map_err(|_| Refusal::bad_request("the path of the request is not valid in a URI"))
     }
 }
 

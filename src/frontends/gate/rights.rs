@@ -169,7 +169,7 @@ impl Gate {
         }
         let token = SecretString::from(token);
         let described = self.parts.session.describe_token(&token).await.map_err(|error| {
-            tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
+            tracing::warn!(gate = %self.address, %error, "Keystone could not be asked about a token; the request is refused");
             Refusal::unavailable(NOT_ASKED)
         })?;
         self.tokens.keep(hash, described.clone(), now);

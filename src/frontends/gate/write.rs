@@ -354,7 +354,7 @@ impl Gate {
                 escape(&whole.id),
             ),
             Some(Phase::Gone | Phase::Purged) => format!(
-                "{resource} was deleted, by deletion {by}; this request does not bring it back."
+                "{resource} was deleted, by deletion {by}; this request may not create it or a copy of it."
             ),
             _ => format!(
                 "{resource} is being deleted, by deletion {by}; nothing may refer to it any more."

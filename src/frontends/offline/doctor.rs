@@ -295,7 +295,7 @@ fn engine_check(engine: &EngineFacts) -> Check {
             fail("engine", CheckFailure::Unreachable, found, advice)
         }
         (Err(_), None) => {
-            let found = format!("none runs; `gone` brings its own, and serves {socket}");
+            let found = format!("no engine runs; `gone` starts one, which serves {socket}");
             ok("engine", found)
         }
     }
@@ -305,9 +305,9 @@ fn peer_check(facts: &PeerFacts) -> Check {
     let name = format!("peer {}", facts.peer);
     let (url, known_by) = (&facts.url, &facts.known_by);
     match &facts.answer {
-        Ok(()) => ok(&name, format!("{url} answers; known by {known_by}")),
+        Ok(()) => ok(&name, format!("{url} answers; recognized by {known_by}")),
         Err(why) => {
-            let found = format!("{why}; known by {known_by}");
+            let found = format!("{why}; recognized by {known_by}");
             let advice = "Check that it runs and listens there, and check its ca_file; until it answers, resources that it \
                           may refer to are not deleted.";
             fail(&name, CheckFailure::Unreachable, found, advice)

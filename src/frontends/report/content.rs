@@ -386,7 +386,7 @@ fn resources(parts: &ReportRecords<'_>) -> Section {
     all.sort_by_cached_key(|step| (step.state == StepState::Gone, ended(step), step.id));
     let rows = all.into_iter().map(|step| (step.clone(), ended(step)));
     Section::new("Each resource", RESOURCES, rows).about(
-        "The steps of the plan: first those that have not ended, then by the time of their end.",
+        "The steps of the plan: first those that are not gone, then the others by the time of their end.",
     )
 }
 

@@ -47,8 +47,7 @@ pub(in crate::ledger) fn read<T>(
     read(&rows).map_err(|error| fault(address, &error))
 }
 
-/// Writes every row of every table as a line of JSON, in the form that a file's export has. Returns the number of
-/// lines.
+/// Writes the rows of [`TABLES`] as lines of JSON, in the form that a file's export has. Returns the number of lines.
 ///
 /// # Errors
 /// The ledger cannot be read, or the output cannot be written.

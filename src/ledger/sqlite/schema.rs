@@ -418,9 +418,9 @@ CREATE TABLE audit_seal(
     mac TEXT NOT NULL
 ) STRICT;
 ";
-/// `steps.left_to`: the step of an earlier deletion that deletes the same resource (P9); both steps are live.
-/// `owners_moved`: the steps to which others are left and that have moved within the transaction; empty
-/// between transactions.
+/// `steps.left_to`: the step of an earlier deletion that deletes the same resource (P9); until the step ends, that one
+/// has not ended either. `owners_moved`: the steps to which others are left and that ended, became stuck or are no
+/// longer stuck within the transaction, and those for which a left step waits again; empty between transactions.
 const LEFT_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN left_to INTEGER;
 DROP INDEX steps_live;

@@ -10,8 +10,8 @@ use crate::domain::model::ResourceKey;
 use crate::ledger::store::sql::{SqlValue, Writes};
 use crate::ledger::tombstones::Changed;
 
-/// The rows of one transaction. They are read and written one by one, with statements that are compiled once:
-/// SQLite is a library, so a statement costs no more than a row of a set.
+/// The rows of one transaction. Rows with known keys are read and written one by one, with statements that are
+/// compiled once: SQLite is a library, so a statement for each row costs no more than one for all of them.
 pub(super) struct SqliteRows<'c> {
     pub(super) db: &'c Connection,
     /// Epoch of the engine that owns this ledger.

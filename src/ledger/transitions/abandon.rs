@@ -52,7 +52,7 @@ impl<S: RowStore> WorkingSet<S> {
         };
         steps.retain(|id| only.contains(id));
         if let Some(other) = only.iter().find(|id| !steps.contains(id)) {
-            let why = format!("step {other} is neither stuck nor blocked");
+            let why = format!("step {other} cannot be abandoned: it is neither stuck nor blocked");
             return Err(Stop::Refused(why));
         }
         for id in &steps {

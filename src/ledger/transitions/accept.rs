@@ -30,10 +30,10 @@ impl<S: LedgerRows> WorkingSet<S> {
             });
         }
         if let Some((copy, deletion_id)) = self.first_in_deletion(&wanted.copies)? {
+            let by = short_id(&deletion_id);
             return refuse(format!(
-                "copy {copy} of a target is being deleted by deletion {}; request this deletion again once that \
-                 one has ended",
-                short_id(&deletion_id)
+                "copy {copy} of a target is being deleted by deletion {by}; request this deletion again once \
+                 deletion {by} has ended"
             ));
         }
         let num = self.insert_deletion(wanted)?;

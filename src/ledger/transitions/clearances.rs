@@ -65,7 +65,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         match other {
             None => Ok(()),
             Some(other) => refuse(format!(
-                "deployment {} is on record as {}/{}, not as {}/{}; release that one first",
+                "deployment {} is on record as {}/{}, not as {}/{}; release the deployment on record first",
                 wanted.name, other.service, other.region, wanted.service, wanted.region
             )),
         }

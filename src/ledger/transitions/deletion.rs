@@ -84,8 +84,8 @@ pub enum Trigger {
     PlanRefused,
     /// Steps have moved.
     StepsMoved,
-    /// Stuck or blocked steps of the deletion are retried, or its refused plan is: by a person, by a repeated DELETE
-    /// (T6), or because the cause of an error has ended.
+    /// Stuck or blocked steps of the deletion are retried: by a person, by a repeated DELETE (T6), or because the cause
+    /// of an error has ended. Or a person has a refused deletion planned again.
     Retried {
         by_person: bool,
     },

@@ -10,6 +10,8 @@
 //!    resource over, since its own deletion was approved to delete it;
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!
+//! In 3 and 4 the step is stuck nevertheless if a dependency in its own deletion is stuck; in 4 also if one was abandoned.
+//!
 //! The working set notes each owner that ends, becomes stuck or continues, and the owner of each left step that
 //! waits again, whichever change caused it. [`WorkingSet::update_left_steps`] updates the left steps once per
 //! transaction.
@@ -121,8 +123,9 @@ impl<S: RowStore> WorkingSet<S> {
         let error = self.step(step.owner)?.error.as_ref();
         let why = error.map_or(String::new(), |error| error.message.clone());
         let by = self.deletion_of(step.owner)?;
-        let message =
-            format!("deletion {by} deletes it, and is stuck: {why}; next: gone retry {by}");
+        let message = format!(
+            "deletion {by} deletes this resource, and is stuck: {why}; next: gone retry {by}"
+        );
         self.stick(step, Trigger::OwnerStuck, LEFT_TO, message, now)
     }
 
@@ -164,8 +167,8 @@ impl<S: RowStore> WorkingSet<S> {
         let by = self.deletion_of(left.owner)?;
         if left.owner_state == StepState::Purged {
             let message = format!(
-                "deletion {by} abandoned it, and it may still exist; next: retry, and this \
-                 deletion deletes it"
+                "deletion {by} abandoned this resource, which may still exist; next: retry this step, and its \
+                 own deletion deletes the resource"
             );
             return self.stick(
                 left,
@@ -279,7 +282,7 @@ impl<S: RowStore> WorkingSet<S> {
 /// The error of a step that waits because the deletion `by` deletes its resource.
 pub fn waiting_error(by: &str, now: DateTime<Utc>) -> StepError {
     let message = format!(
-        "deletion {by} deletes it: this step is gone once that deletion has confirmed the resource gone"
+        "deletion {by} deletes this resource: the step is gone once deletion {by} has confirmed the resource gone"
     );
     left_error(LEFT_TO, message, now)
 }

@@ -144,7 +144,7 @@ impl<S: RowStore> WorkingSet<S> {
         if let (0, Some(owner)) = (retried.moved, retried.left_to) {
             let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
             return Err(Stop::Refused(format!(
-                "deletion {by} deletes {called}, and is stuck: gone retry {by}"
+                "deletion {by} deletes {called}, and is stuck; next: gone retry {by}"
             )));
         }
         if !retried.roots.is_empty() {

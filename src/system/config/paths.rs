@@ -1,4 +1,4 @@
-//! The paths of the settings file, the state folder and the socket; and the person who typed the command.
+//! The paths of the settings folder, the state folder and the socket; and the person who typed the command.
 //!
 //! The process's surroundings are read once, into [`Surroundings`]; everything else here is computed from them.
 

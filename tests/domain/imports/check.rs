@@ -171,7 +171,8 @@ impl Crate {
         }
     }
 
-    /// Returns each violation of the table as `file:line: message`.
+    /// Returns each violation of the table, and of the stricter rules for `domain` and for re-exports, as `file:line:
+    /// message`.
     pub fn violations(&self, table: &Table) -> BTreeSet<String> {
         let mut wrong = BTreeSet::new();
         for (file, module, source) in &self.files {

@@ -53,7 +53,7 @@ pub enum ConfigError {
         searched: Vec<PathBuf>,
     },
     #[error(
-        "{}: cloud {cloud:?} has the name that the OS_* variables take; rename it, or set OS_CLOUD_NAME",
+        "{}: cloud {cloud:?} has the same name as the cloud of the OS_* variables; rename it, or set OS_CLOUD_NAME",
         shown_origin(origin)
     )]
     NameClash {
@@ -154,7 +154,7 @@ fn shown_origin(origin: &Option<Origin>) -> String {
 fn known_or_searched(known: &[String], searched: &[PathBuf]) -> String {
     let searched = paths(searched);
     match known.is_empty() {
-        true => format!("; no clouds are configured (looked for {searched})"),
-        false => format!("; known are {}", known.join(", ")),
+        true => format!("; no clouds are configured (searched: {searched})"),
+        false => format!("; configured clouds: {}", known.join(", ")),
     }
 }

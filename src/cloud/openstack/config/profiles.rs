@@ -79,7 +79,7 @@ impl Profiles {
                 let near = did_you_mean(&nearest(profile, &known));
                 format!("is not in {}{near}", file.display())
             }
-            None => format!("is in no file (looked for {})", paths(&self.searched)),
+            None => format!("is in no file (searched: {})", paths(&self.searched)),
         };
         Err(ConfigError::Profile {
             origin: wanted.origin.clone(),

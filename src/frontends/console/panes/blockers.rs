@@ -103,7 +103,7 @@ impl ListPane for BlockersPane {
     const LOADING: &'static str = "Asking for the blockers…";
     const NOTHING: &'static [&'static str] = &[
         "No blocker is known.",
-        "If the step still does not go, its own error says why: enter on the step shows it.",
+        "If the step is still not gone, its own error says why: enter on the step shows it.",
     ];
     const NOTHING_THEN: &'static str = "No blocker was known then.";
 

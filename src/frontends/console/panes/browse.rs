@@ -255,7 +255,7 @@ impl BrowsePane {
     fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
         let chosen = rows.chosen();
         if chosen.is_empty() {
-            return context.say_empty("there is no row to plan a deletion of");
+            return context.say_empty("no resource is listed, so no deletion can be planned");
         }
         // The engine itself deletes nothing at a read-only site (P5); the check here only saves the person a plan that
         // cannot be started.

@@ -141,7 +141,7 @@ impl ListPane for ChartPane {
     const FULL_WIDTH: bool = true;
     const LOADING: &'static str = "Counting what happened…";
     const NOTHING: &'static [&'static str] = &[
-        "This deletion has no steps yet.",
+        "This deletion has no steps: it is not planned yet, or was refused.",
         "Once it runs, this chart shows when each step runs.",
     ];
 

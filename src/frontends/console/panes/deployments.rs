@@ -110,8 +110,8 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         facts.push(format!("on record since {}", look.time(since)));
     }
     facts.push(match importer.last_contact_at {
-        Some(at) => format!("last seen {}, {}", look.time(at), ago(at, look)),
-        None => "not seen since this engine began".to_owned(),
+        Some(at) => format!("last contact {}, {}", look.time(at), ago(at, look)),
+        None => "no contact since this engine started".to_owned(),
     });
     let (seq, lag) = (importer.seq, lag(importer));
     facts.push(format!("received notices up to {seq}{lag}"));

@@ -69,7 +69,7 @@ impl ListPane for EnginesPane {
             let missed = count(row.behind, "change");
             lines.push(Cell::plain(match row.behind {
                 0 => "its gates know every tombstone".to_owned(),
-                _ => format!("its gates miss the last {missed} of tombstones"),
+                _ => format!("its gates have not read the last {missed} of tombstones yet"),
             }));
         }
         lines

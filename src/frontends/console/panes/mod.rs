@@ -119,7 +119,7 @@ panes! {
         "events", "what happened, and all messages of this console" => events::open;
         "sites", "the regions, whether they answer and how fast" => sites::open;
         "gates", "what clients do through each gate, and what it refused" => gates::open;
-        "deployments", "other deployments: how far each watch is, and which steps wait for their clearance" => deployments::open;
+        "deployments", "other deployments: how far each watch is, and how many steps wait for their clearance" => deployments::open;
         "engine", "what the engine does, did last and does next" => engine::open;
         "engines", "the engines that share the ledger: which one leads, and what each works on" => engines::open;
         "tour", "what there is to try in the practice cloud" => tour::open;

@@ -83,7 +83,7 @@ fn means(phase: Phase) -> &'static str {
             "Its deletion is being planned: the gate refuses writes to it, and passes reads."
         }
         Phase::Deleting => "It is being deleted: the gate refuses to change it, or to refer to it.",
-        Phase::Gone => "It is gone. If it comes back during the hold-down, it is deleted again.",
+        Phase::Gone => "It is gone. If it is re-created during the hold-down, it is deleted again.",
         Phase::Released => "It is released: nothing is refused or deleted because of it.",
         Phase::Purged => {
             "Its step was abandoned: nothing is sent any more, and it may still exist."
@@ -120,7 +120,8 @@ impl ListPane for TombstonesPane {
     const LOADING: &'static str = "Reading the tombstones…";
     const NOTHING: &'static [&'static str] = &[
         "There is no tombstone.",
-        "Each resource that is deleted gets one, which keeps it deleted for a while.",
+        "Each resource that gone deletes gets one, which keeps it deleted for a while.",
+        "What the cloud removes along with it gets none.",
     ];
     const NOTHING_THEN: &'static str = "There was no tombstone then.";
 
@@ -134,7 +135,7 @@ impl ListPane for TombstonesPane {
             flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
             fixed("DELETED (UTC)", 13).from(120) => Cell::dim(look.maybe_time(row.tombstone.deleted_at)); time_key(row.tombstone.deleted_at),
             fixed("GONE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.tombstone.gone_at)); time_key(row.tombstone.gone_at),
-            fixed("CAME BACK", 9).right().from(100) => Cell::plain(row.tombstone.recreated.to_string()),
+            fixed("RE-CREATED", 10).right().from(100) => Cell::plain(row.tombstone.recreated.to_string()),
             fixed("DELETION", 8).from(90) => Cell::dim(short_id(&row.tombstone.deletion_id)),
         }
     }
@@ -146,7 +147,7 @@ impl ListPane for TombstonesPane {
         facts.extend(deleted.map(|at| format!("deleted {}", look.time(at))));
         facts.extend(gone.map(|at| format!("gone {}", look.time(at))));
         if tombstone.recreated > 0 {
-            facts.push(format!("came back {}", count(tombstone.recreated, "time")));
+            facts.push(format!("re-created {}", count(tombstone.recreated, "time")));
         }
         vec![
             Cell::plain(facts.join(look.dot())),

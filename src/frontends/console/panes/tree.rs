@@ -371,7 +371,7 @@ impl Pane for TreePane {
             (true, Some(_)) => &["The deletion had no steps by then: they come with its plan."],
             (true, None) => &["The deletion had not been asked for by then."],
             (false, _) => &[
-                "This deletion has no steps yet.",
+                "This deletion has no steps: it is not planned yet, or was refused.",
                 "They appear here once it is planned.",
             ],
         };
