@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
 /// known word, to standard error, as JSON if the command line asks for JSON.
 fn not_understood(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // The reader may have left (`gone --help | head`).
+        // The process that reads the output may have ended (`gone --help | head`).
         let _ = error.print();
         return Exit::Done;
     }
@@ -188,7 +188,7 @@ impl Process<'_> {
         telemetry::to_file(&paths.state.join(name), format, Verbosity { times, engine })
     }
 
-    /// Carries out a verb of this person through an engine. `embedded` says whether the engine ends with the verb.
+    /// Carries out a verb for this person through an engine. `embedded` says whether the engine ends with the verb.
     async fn run_verb(
         &self,
         verb: impl cli::Verb,
@@ -381,7 +381,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         verb,
     } = cli;
     if new_session {
-        // `setsid` fails only if the process already leads a session, and then none is needed.
+        // `setsid` fails only in a process that leads a process group. An engine that a console starts leads none.
         let _ = rustix::process::setsid();
     }
     let style = Style::of_process(around, &global);
@@ -431,7 +431,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// Runs a verb as a client of the running engine, or with its own engine for the length of the call.
+/// Runs a verb as a client of the running engine, or with an engine of its own that ends with the verb.
 fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
     process.log_to_stderr(false)?;
     runtime()?.block_on(carry_out(process, verb))
@@ -457,8 +457,8 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     Ok(exit)
 }
 
-/// Returns the engine that this process uses: the one that it attaches to, or one that it starts for a verb or, without
-/// one, to stay.
+/// Returns the engine that this process uses: the running engine to which it attaches, or an engine that it starts. An
+/// engine that it starts without a verb stays.
 async fn engine(
     process: &Process<'_>,
     settings: Settings,
@@ -555,8 +555,8 @@ async fn headless(process: &Process<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The signals that end a server. It listens for them before it announces itself anywhere, because a reader
-/// of the announcement may end it at once.
+/// The signals that end a server. The server listens for them before it announces itself anywhere, because a reader
+/// of the announcement may end the server at once.
 struct EndSignals {
     terminate: Signal,
     interrupt: Signal,

@@ -11,7 +11,7 @@ use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// The name of the practice cloud in its `clouds.yaml`, with the login of its admin.
+/// The name of the entry in the practice cloud's `clouds.yaml` that has the admin's login.
 pub(super) const PRACTICE: &str = "sandbox";
 
 /// Returns the cloud that is chosen: that of `--cloud`, or else the practice cloud or the default (`$OS_CLOUD`). None

@@ -1,8 +1,8 @@
 //! The verbs and options of the command line, and their descriptions for shells and for `man`. Names here are fixed:
 //! scripts use them.
 //!
-//! A verb without an engine is a struct with its arguments that implements `LocalVerb`, in a file of `app`, and
-//! a line of the table below; verbs with an engine are in `frontends/cli`.
+//! A verb that needs no engine is a struct of its arguments, in a file of `app`. The struct implements `LocalVerb`, and
+//! has a line in `local_verbs!` below. Verbs that need an engine are in `frontends/cli`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -56,10 +56,10 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The arguments of this process.
+    /// Parses the arguments of this process.
     ///
     /// # Errors
-    /// They are wrong, or ask for help; the error says so.
+    /// The arguments are wrong, or ask for help; the error says so.
     pub(super) fn of_process() -> Result<Self, clap::Error> {
         let matches = command().try_get_matches()?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))

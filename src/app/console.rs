@@ -21,7 +21,7 @@ use crate::system::config::{OnHangup, Settings, Surroundings};
 /// half of the two seconds within which the console must end.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
-/// The log, in the state folder: the console uses the screen.
+/// The console's log, in the state folder, because the console uses the screen.
 const LOG: &str = "gone.log";
 
 /// Whether a replay opens the console: there is a terminal, and no other output was requested.
@@ -45,7 +45,7 @@ pub(super) fn open(process: &Process<'_>) -> Result<Exit, Failure> {
     runtime()?.block_on(run(process, settings, &paths))
 }
 
-/// Opens the console on a replay of these times.
+/// Opens the console on a replay of the time from `first` to `last`.
 pub(super) async fn replay(
     process: &Process<'_>,
     settings: Settings,
@@ -91,7 +91,8 @@ fn options(process: &Process<'_>, settings: &Settings) -> ConsoleOptions {
     }
 }
 
-/// The settings file, in which the console saves views. The practice cloud has one only if it is named.
+/// The settings file, in which the console saves views. The practice cloud has one only if `--config`
+/// names the file.
 fn settings_file(global: &Global, around: &Surroundings) -> Option<PathBuf> {
     let usual = || Some(around.config_folder()?.join("config.toml"));
     let usual = usual().filter(|_| global.sandbox.is_none());

@@ -30,7 +30,7 @@ use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, NotifySettings, Settings, Surroundings};
 use crate::system::{files, private};
 
-/// Number of connections that each gate may hold, however few open files are allowed.
+/// Minimum number of connections of a gate after a reduction, however few open files are allowed.
 const FEWEST: usize = 16;
 
 /// An engine that runs until [`Embedded::stop`], or until this process ends.
@@ -43,7 +43,7 @@ pub(super) struct Embedded {
     gates: Vec<ListenHandle>,
     /// None without peers, or if peers cannot reach the engine of a single verb.
     peers: Option<ListenHandle>,
-    /// None for a verb, which ends before an answer would come, and for a practice cloud without explicit settings.
+    /// None for a verb, which ends before a receiver would answer, and for a practice cloud without explicit settings.
     notifier: Option<Notifier>,
     /// The practice cloud, which lives as long as its engine.
     practice: Option<Practice>,
@@ -272,7 +272,8 @@ fn with_registry(
     Arc::new(CloudRouter::new(clouds, clock.clone()))
 }
 
-/// Serves the API on the engine's socket. None if that fails, and the engine works without it (`must_listen` is false).
+/// Serves the API on the engine's socket. None if that fails and the engine may work without its socket (`must_listen`
+/// is false).
 async fn serve(
     control: &Arc<dyn Control>,
     paths: &Paths,

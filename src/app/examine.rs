@@ -110,7 +110,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
             None => Vec::new(),
         },
     };
-    // These settings name other clouds than the practice cloud.
+    // These settings name clouds other than the practice cloud.
     if global.sandbox.is_none() {
         facts.mapping.clone_from(&settings.mapping);
         facts.named_clouds = named_clouds(&settings);
@@ -127,7 +127,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
-/// Checks the kinds, and that the settings name no other: asks no cloud, and reads no ledger.
+/// Checks the kinds, and that the settings name no other kind. The check asks no cloud, and reads no ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
     let kinds = embedded::kinds(process.around)?;
     resolve_kinds(&mut process.settings()?, &kinds, process)?;
@@ -252,7 +252,7 @@ fn named_clouds(settings: &Settings) -> Vec<(&'static str, String)> {
     read_only.chain(reasons).chain(accents).collect()
 }
 
-/// Returns the problems of the gates in the settings that do not keep them from opening.
+/// Returns warnings about the gates in the settings: problems despite which a gate opens.
 fn gate_warnings(settings: &Settings) -> Vec<String> {
     let listens = settings.gate.iter().map(|gate| gate.listen);
     let mut warnings: Vec<String> = listens.filter_map(gate::open_to_others).collect();

@@ -27,7 +27,7 @@ pub(super) async fn open_ledger(
 /// Opens a ledger of the practice cloud, which starts empty.
 ///
 /// # Errors
-/// An engine holds the ledger, or it cannot be removed or created.
+/// An engine holds the ledger, or the ledger cannot be removed or created.
 #[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
     remove_ledger(&location).await?;
@@ -44,7 +44,7 @@ pub(super) async fn remove_ledger(location: &Location) -> Result<(), Failure> {
 /// Returns the file of a ledger.
 ///
 /// # Errors
-/// The ledger is on a server, where this is not possible.
+/// The ledger is on a server, so it has no file.
 pub(super) fn file_of<'l>(
     location: &'l Location,
     action_words: &str,
@@ -57,7 +57,7 @@ pub(super) fn file_of<'l>(
     })
 }
 
-/// Runs work that blocks the thread while the store works, on a thread for such work.
+/// Runs work that waits for the store, on a thread that may block.
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Failure> {

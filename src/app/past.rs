@@ -1,11 +1,11 @@
 //! The past of a practice scenario.
 //!
 //! An engine runs the deletions of the past on the practice cloud, and writes them to the ledger that the next
-//! engine takes over. So the ledger and the cloud agree: what is stuck or blocked in the one really is so in the
-//! other, and what is gone does not exist.
+//! engine takes over. So the ledger and the cloud agree: the cause of each stuck or blocked step of the ledger
+//! exists in the cloud, and a resource that is gone in the ledger does not exist in the cloud.
 //!
 //! Only time is simulated. The clock of a runtime of its own begins at the first deletion and ends now, and is
-//! put forward whenever all tasks wait (tokio's paused clock). While nothing is due, not even an engine runs.
+//! put forward whenever all tasks wait (tokio's paused clock). While no attempt is due, no engine runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The practice cloud and the ledger while their past passes.
+/// The practice cloud and the ledger while the past is played.
 struct Life {
     clock: Clock,
     ledger: Arc<InlineLedger>,

@@ -10,8 +10,8 @@ use crate::frontends::offline::doctor::PeerFacts;
 use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
 use crate::system::config::{DeploymentSettings, PeerSettings};
 
-/// The part of the console's engine in a practice scenario with deployments: its settings, its kinds in addition to
-/// those of clouds, and the other deployments as it calls them.
+/// The part of the console's engine in a practice scenario with deployments: the engine's settings, its kinds in
+/// addition to those of clouds, and its client for the other deployments.
 pub(super) type ScenePart = (DeploymentSettings, Vec<Source>, Neighbours);
 
 /// Returns the engine's view of the other deployments; a deployment without peers may still refer to its own

@@ -53,7 +53,7 @@ fn identity(name: &str) -> String {
     std::path::absolute(name).map_or_else(|_| name.to_owned(), |path| path.display().to_string())
 }
 
-/// The file beside an engine's socket that says which scenario it has.
+/// The file beside an engine's socket that says which scenario the engine has.
 fn scenario_file(socket: &Path) -> PathBuf {
     socket.with_extension("scenario")
 }
@@ -87,7 +87,7 @@ pub(super) fn announce(name: &str, paths: &Paths) -> io::Result<()> {
 pub(super) struct Practice {
     scenario: Scenario,
     cloud: ServerHandle,
-    /// None for a scenario without deployments, and once they run.
+    /// None for a scenario without deployments, and after the other deployments were started.
     scene: Option<Scene>,
     /// The other deployments of the scenario.
     beside: Vec<SideEngine>,
@@ -116,7 +116,7 @@ impl Practice {
         })
     }
 
-    /// Returns the part of the console's engine; none in a scenario without deployments.
+    /// Returns the part of the console's engine in the scenario; none if the scenario has no deployments.
     pub(super) fn part(&self) -> Result<Option<ScenePart>, Failure> {
         self.scene.as_ref().map(Scene::own_part).transpose()
     }

@@ -93,7 +93,7 @@ async fn replay(
     if console::fits(process.global) {
         return console::replay(process, settings, control, span).await;
     }
-    // Lists the deletions as they were then, in the format of `gone list`.
+    // Lists the deletions as they were at the time `at`, in the format of `gone list`.
     let list = List {
         what: What::Deletions,
         older_than: None,
@@ -148,7 +148,7 @@ fn open(ledger: &Location) -> Result<(PrivateFolder, Rewind), Failure> {
     Ok((folder, rewind))
 }
 
-/// A folder that only this user can read, and that is removed at the end with everything in it.
+/// A folder that only this user can read. Dropping the value removes the folder with everything in it.
 struct PrivateFolder {
     path: PathBuf,
 }

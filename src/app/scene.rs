@@ -167,7 +167,7 @@ fn envelope(command: Command, who: &str) -> Envelope {
     Envelope::new(command, Actor::new(who, Origin::Peer))
 }
 
-/// An engine of the scenario without a console, reachable at its socket.
+/// An engine of the scenario that has no console. Other processes reach it at its socket.
 pub(super) struct SideEngine {
     control: Arc<dyn Control>,
     hold: Arc<dyn Hold>,
@@ -255,7 +255,7 @@ impl Neighbourhood {
     }
 }
 
-/// The other deployments, as one deployment calls them.
+/// The client with which one deployment calls the others.
 struct InProcessPeers {
     known: Vec<Peer>,
     neighbourhood: Arc<Neighbourhood>,

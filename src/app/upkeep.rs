@@ -240,7 +240,7 @@ impl Audit {
 }
 
 columns! {
-    /// Rows of the audit as JSON.
+    /// Rows of the audit, each as a JSON object.
     AUDIT_COLUMNS: Value, |row|
     "SEQ" 8 => row["seq"];
     "AT" 9 => time_or_empty(text(&row["at"]).parse().ok());
@@ -271,7 +271,7 @@ fn each_row(
     }
 }
 
-/// Returns the end of the audit, or what is wrong with it.
+/// Returns the head of the audit, or the fault that was found in the audit.
 fn verify(paths: &Paths, head: Option<&str>) -> Result<Result<Head, String>, Failure> {
     let found = match upkeep::verify_audit(&paths.ledger, &paths.seal_keys)? {
         Ok(found) => found,

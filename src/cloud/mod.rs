@@ -3,8 +3,8 @@
 //!
 //! **Architecture invariant:** the meaning of an answer is an [`Outcome`] or a [`CloudFailure`], by the kind's own
 //! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether a
-//! failed read may pass (`engine::reads`), whether a delete was refused or failed later (`engine::diagnose`), whether a
-//! login lacks rights (`explain`, `doctor`), and whether a gate's login can see a resource (`gate::parts`).
+//! failed read may succeed later (`engine::reads`), whether a delete was refused or failed later (`engine::diagnose`),
+//! whether a login lacks rights (`explain`, `doctor`), and whether a gate's login can see a resource (`gate::parts`).
 
 pub mod openstack;
 mod registry;
@@ -171,8 +171,8 @@ pub enum Listed {
     /// A part of the list begins. A filter with many values, or a kind whose rows no single list shows, needs several
     /// lists, which are the parts.
     Part,
-    /// The current part is listed again, because its page marker was deleted. The part's rows so far must be
-    /// discarded.
+    /// The current part begins with its first page, or is listed again because a page's marker was deleted or rows
+    /// moved. The part's rows so far must be discarded.
     PartAgain,
     Rows(Vec<Value>),
 }

@@ -1,4 +1,4 @@
-//! The interface between front ends and the engine, which has four calls.
+//! The interface between front ends and the engine. It has four calls.
 //!
 //! `submit` acknowledges a command when its intent is durable, not before. `query` answers from the rows of the ledger,
 //! the listings of the clouds and the state of the engine; long answers come in pages. `events` follows what happens,
@@ -244,8 +244,8 @@ pub enum Command {
     Release {
         key: ResourceKey,
     },
-    /// Removes events and ended deletions from before this time from the ledger, with the rows that belong to neither
-    /// any more. None: as the settings say. The receipt is `Done` with the number of removed rows.
+    /// Removes the events and ended deletions from before this time, with the rows that no longer belong to an event or
+    /// a deletion, from the ledger. None: as the settings say. The receipt is `Done` with the number of removed rows.
     Prune {
         before: Option<DateTime<Utc>>,
     },
@@ -297,7 +297,7 @@ pub enum Command {
     },
 }
 
-/// The options that a request for a deletion names, of those that may change while a deletion runs. `None`: the
+/// The options that a request for a deletion names and that may change while the deletion runs. `None`: the
 /// request does not name the option, and a deletion that it joins keeps its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedOptions {
@@ -521,7 +521,7 @@ pub struct NotEligible {
     pub steps: u64,
 }
 
-/// A peer, an owner that is watched, or an importer. This deployment itself is one if it imports from itself.
+/// A peer, an owner that is watched, or an importer. This deployment itself is included if it imports from itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentStatus {
     pub service: String,
@@ -695,8 +695,8 @@ pub struct SiteStatus {
     /// Why the site is not reachable, is paused or is not signed in.
     pub reason: String,
     pub latency_ms: Option<u64>,
-    /// Percentage of the last 100 calls of steps that were throttled, found the site unavailable, or had an
-    /// unknown outcome; null before the first call.
+    /// Percentage of calls that were throttled, found the site unavailable, or had an unknown outcome, among the last
+    /// 100 calls of steps; null before the first call.
     #[serde(default)]
     #[schema(maximum = 100)]
     pub error_percent: Option<u8>,
@@ -764,7 +764,8 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
-    /// Whether another engine of the ledger leads: only that one plans, observes, retries, sweeps and notifies.
+    /// Whether another engine of the ledger leads: only the leading engine plans, observes, retries, sweeps and
+    /// notifies.
     #[serde(default)]
     pub follows: bool,
     /// Why the engine takes no new work, for example because the disk is full, a worker panicked or the ledger is

@@ -220,7 +220,7 @@ impl Steps {
     }
 }
 
-/// Counts the matching steps, of a bounded number per call. The answer has the cursor of the next call.
+/// Counts the matching steps. One call reads a bounded number of steps; the answer has the cursor of the next call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepCount {
@@ -290,7 +290,8 @@ pub struct Step {
     pub id: i64,
 }
 
-/// The events of one step or deletion after a sequence number, or of all if none is named, oldest first, at most 500.
+/// The events of one step or deletion after a sequence number, or all events after it if neither is named: oldest
+/// first, at most 500.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
@@ -337,7 +338,7 @@ pub struct ShownBefore {
     pub key: ResourceKey,
 }
 
-/// The tombstone of the resource along with which this part is removed, if the part has no tombstone of its
+/// The tombstone of the resource with which a cloud removes this part, if the part has no tombstone of its
 /// own and the resource has copies at other sites (T20). Not served over the socket.
 #[derive(Clone, Debug)]
 pub struct WholeOf {

@@ -1,5 +1,5 @@
 //! A [`Control`] that refuses the commands that a read-only engine refuses
-//! ([`Command::changes_clouds`](super::Command::changes_clouds)), although its engine would carry it out. A person
+//! ([`Command::changes_clouds`](super::Command::changes_clouds)), although its engine would carry them out. A person
 //! whose own settings are read-only may attach to a running engine whose settings are not.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
 /// Passes queries to the engine, and the commands for which [`Command::changes_clouds`](super::Command::changes_clouds)
-/// is false: also cancellations, pauses and pruning. Its snapshots say that everything is read-only.
+/// is false, such as cancellations, pauses and pruning. Its snapshots say that everything is read-only.
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,

@@ -22,7 +22,7 @@ pub struct GateStatus {
     pub traffic: GateTraffic,
 }
 
-/// Number of all requests, and of those that the gate did not pass unchanged, by what it did with them.
+/// Number of all requests, and numbers of the requests that the gate did not simply pass on, by the gate's treatment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateTraffic {
     pub requests: u64,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// A SHA-256 over canonical JSON that is added piece by piece: as one JSON value, a large plan would take many times
-/// its own memory.
+/// the memory of the plan itself.
 #[derive(Default)]
 pub struct Canonical(Sha256);
 

@@ -11,9 +11,9 @@ pub const RECREATED: &str = "Recreated";
 /// Number of newcomers that one line names.
 const NAMED_MAX: usize = 5;
 
-/// Whether a step waits until a person accepts or refuses newcomers. This excludes a resource that was
-/// re-created too often, which needs another decision, a step that waits for a stuck step, where the stuck step
-/// decides, and a refused plan, of which nothing was sent.
+/// Whether a step waits until a person accepts or refuses newcomers. False for a resource that was re-created
+/// too often, because it needs another decision. False for a step that waits for a stuck step, because a person answers
+/// for the stuck step. False for a refused plan, because nothing of it was sent.
 pub fn waits_for_drift_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck

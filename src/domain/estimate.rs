@@ -12,9 +12,9 @@ const CONFIRMED_WITHIN_SECONDS: f64 = 15.0;
 const FASTER: f64 = 0.3;
 const SLOWER: f64 = 0.5;
 /// Each counted step makes the rate surer: the error of a rate that is counted from `n` steps is about
-/// `1 / sqrt(n)`, and this many times that error is allowed for.
+/// `1 / sqrt(n)`. The range allows for this many times that error.
 const ERRORS_ALLOWED: f64 = 1.6;
-/// At least this share of the time passes, however inexact the rate is.
+/// The minimum time is at least this share of the time at the present rate, however inexact the rate is.
 const LEAST_SHARE: f64 = 0.2;
 const RATE_WINDOW_SECONDS: f64 = 60.0;
 

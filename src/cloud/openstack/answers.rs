@@ -100,7 +100,7 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
     }
 }
 
-/// Returns the failure for a 2xx that does not contain what was requested.
+/// Returns the failure for a 2xx without the requested content.
 pub(super) fn unread(answer: &super::Answer, message: String) -> CloudFailure {
     CloudFailure {
         status: Some(answer.status),

@@ -58,7 +58,7 @@ pub enum Reason {
     /// The service, or a proxy before it, answered with another status than 2xx.
     #[error("{0}")]
     Refused(Box<RemoteError>),
-    /// The service answered 401, also with a new token.
+    /// The service answered 401, also after a new login.
     #[error("{0}; refused again after a new login")]
     Unauthorized(Box<RemoteError>),
     /// 401, though Keystone says that the token is good: an application credential's access rules do not
@@ -120,7 +120,7 @@ pub enum Reason {
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },
-    /// Rows were created or deleted between the pages, so that pages do not continue each other.
+    /// Rows were created or deleted between the requests for two pages, so the second page does not continue the first.
     #[error("the list was read {lists} times, and changed each time while it was read")]
     RowsMove { lists: u32 },
     #[error("a row of the list has no {field:?}, which the request for the next page needs")]
@@ -189,7 +189,7 @@ impl CallError {
     pub fn outcome_unknown(&self) -> bool {
         match &self.reason {
             Reason::Transport(transport) => !transport.nothing_sent(),
-            // A worker died while it worked on the call, or a proxy no longer waited for the worker.
+            // A worker of the service died while it worked on the call, or a proxy no longer waited for the worker.
             Reason::Refused(remote) => matches!(remote.status, 500 | 502 | 504),
             Reason::NotTheService { .. } | Reason::CutOff { .. } => true,
             _ => false,

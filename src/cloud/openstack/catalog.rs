@@ -160,7 +160,7 @@ impl Catalog {
     /// Returns the region to which calls go: `region` if the catalog has it, or the catalog's only region.
     ///
     /// # Errors
-    /// The catalog is empty, has no such region, or has several while none is named.
+    /// The catalog is empty, has no such region, or has several regions while `region` names none.
     pub fn region(&self, region: Option<&str>) -> Result<String, CatalogError> {
         let known = self.regions();
         match (region, known.as_slice()) {
@@ -262,8 +262,8 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
 }
 
 /// Returns the URL of `path_and_query` in the account of a project. The endpoint ends with the account of the
-/// login's own project, whose id (`own`) is replaced. Other than in [`join`], a path that begins with a version does
-/// not replace the endpoint's version, because it may be a name.
+/// login's own project, whose id (`own`) is replaced. Unlike in [`join`], a version at the beginning of the path does
+/// not replace the endpoint's version, because the word may be a name.
 pub(super) fn join_in_account(
     (endpoint, service): (&Url, &str),
     own: Option<&str>,

@@ -35,7 +35,7 @@
 //! | `split` | of a list: a field with the parts of another field's text between `/`, `:` and `=` |
 //! | `secret` | of a list: fields of rows that contain secrets, and that gone drops as it reads the rows |
 //! | `parent` | of a list below a parent whose id has several parts: their names |
-//! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
+//! | `details` | of a list: another path, read once with the list; each row gets fields of the answer from that path |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; a call with another method is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -224,8 +224,8 @@ pub struct ListCall {
 #[serde(deny_unknown_fields)]
 pub struct Details {
     pub path: String,
-    /// The field that a row gets → the paths of keys in the answer, the first of which that exists counts. A key
-    /// `{field}` stands for the row's value of that field.
+    /// The field that a row gets → the paths of keys in the answer; the first path that exists counts. A key `{field}`
+    /// stands for the row's value of that field.
     pub take: BTreeMap<String, Vec<Vec<String>>>,
 }
 
@@ -671,7 +671,7 @@ impl RestCalls {
         }
     }
 
-    /// Returns the pairs with which one list asks for the rows that have one of these values of a filter.
+    /// Returns the query parameters with which one list asks for the rows that have one of these values of a filter.
     pub fn filter(
         &self,
         list: &ListCall,

@@ -6,8 +6,8 @@ use url::{Url, form_urlencoded};
 
 use super::call::Reason;
 
-/// Returns the path and query of the page after the page `body` of the list that began at `start`, below the
-/// configured endpoint; none if the page was the last one.
+/// Returns the path and query of the next page, below the configured endpoint; none if the page `body` is the last one.
+/// `start` is the path and query of the list's first page.
 ///
 /// Only the query of a link is used. Services behind a proxy write links to hosts, schemes and paths that
 /// only they know, and the token may only go to the configured endpoint. Parameters that the link lacks are

@@ -98,8 +98,8 @@ impl<'k> RestList<'k> {
         self.spec.id == [self.spec.project.as_str()]
     }
 
-    /// Returns the project whose account has a list or a row, from the variables of its path. None for the login's
-    /// own project.
+    /// Returns the project that owns the account of a list or a row, from the variables of its path. None for the
+    /// login's own project.
     pub(super) fn account<'v>(
         &self,
         variables: &'v BTreeMap<String, String>,
@@ -293,7 +293,8 @@ fn is_project_id(text: &str) -> bool {
     uuid::Uuid::try_parse(text).is_ok()
 }
 
-/// Returns the whole seconds since 1970 of a time in such seconds, or in ISO 8601, in UTC where it names no zone.
+/// Reads a time, in seconds since 1970 or in ISO 8601 (in UTC if it names no zone), and returns its whole seconds since
+/// 1970.
 fn seconds_of(text: &str) -> Option<i64> {
     let whole = text.split('.').next().unwrap_or(text);
     if let Ok(seconds) = whole.parse() {

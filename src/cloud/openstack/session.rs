@@ -111,7 +111,7 @@ pub struct Service<'s> {
     /// The value of the header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions
     /// answers as its oldest microversion does.
     pub api_version: Option<&'s str>,
-    /// The header that names the version, if it is another one: `X-OpenStack-Manila-API-Version`.
+    /// The header that names the version, if not `OpenStack-API-Version`: `X-OpenStack-Manila-API-Version`.
     pub version_header: Option<&'s str>,
     /// Headers of every call: name → value.
     pub headers: Option<&'s BTreeMap<String, String>>,

@@ -1,4 +1,4 @@
-//! The errors of the configuration, each with what is needed to fix it.
+//! The errors of the configuration, each with the details that a person needs to fix it.
 use std::path::PathBuf;
 
 use super::Origin;
@@ -98,13 +98,13 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         profile: String,
-        /// The end of the sentence: where the profile was looked up, and the nearest known name.
+        /// The end of the message: where the profile was looked up, and the nearest known name.
         problem: String,
     },
 }
 
 impl ConfigError {
-    /// Whether such a mistake, if it is in a cloud, concerns that cloud alone.
+    /// Whether the error, if it is in the entry of one cloud, affects only that cloud.
     pub(super) fn is_of_one_cloud(&self) -> bool {
         matches!(self, Self::Shape { .. } | Self::Tagged { .. })
     }

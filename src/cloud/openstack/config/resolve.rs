@@ -24,7 +24,7 @@ pub struct CloudConfig {
     pub credentials: Credentials,
     pub scope: Scope,
     pub interface: Interface,
-    /// The other interfaces, in the order of preference, for services without an endpoint of the first.
+    /// The other interfaces, in the order of preference, for services without an endpoint of `interface`.
     pub fallback_interfaces: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
@@ -307,7 +307,7 @@ impl Fields<'_> {
         Ok(UserRef::Name { name, domain })
     }
 
-    /// Returns the domain by its own fields, else by the fields that apply to both user and project.
+    /// Returns the domain from its own fields, else from the fields that apply to both user and project.
     fn domain(&self, id: &str, name: &str) -> Option<DomainRef> {
         for (id, name) in [
             (id, name),
