@@ -24,7 +24,7 @@ pub(super) async fn open_ledger(
     off_the_runtime(move || ledger::open(&location, tombstones, seal_keys, terms)).await
 }
 
-/// Opens a ledger of the practice cloud, which starts empty.
+/// Removes a ledger of the practice cloud, if it exists, and opens a new and empty one.
 ///
 /// # Errors
 /// An engine holds the ledger, or the ledger cannot be removed or created.

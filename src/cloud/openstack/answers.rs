@@ -18,8 +18,8 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// are gone.
 const NAMED_MAX: usize = 200;
 
-/// If the error is the kind's own not-found answer, in the service's own words (I13a), returns its status, and the
-/// identity to which it was given.
+/// If the error is the kind's own not-found answer, in the service's own words (I13a), returns the answer's status,
+/// and the identity to which the answer was given.
 pub(super) fn absent(
     error: &CallError,
     kind: &Kind,

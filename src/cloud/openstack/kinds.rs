@@ -4,7 +4,7 @@
 //! | word | meaning |
 //! |---|---|
 //! | `prefix` | of a service: prepended to every path (`/v2.0`) |
-//! | `list` | the collection's path, the key of the array in its answer (`items`; none if the answer is the array) and of one row read by id (`item`) |
+//! | `list` | the collection's path, the key of the array in its answer (`items`; none if the answer is the array) and the key of one row that is read by id (`item`) |
 //! | `account` | of a service: its endpoint ends with the account of the login's project. With the id of another project in place of that project's id, it leads to the other project's account. A list shows one account |
 //! | `unguarded` | of a service: a gate forwards all calls as they are, and guards no resource of it |
 //! | `natural` | ids may be used again, by calls that no gate reads |
@@ -34,7 +34,7 @@
 //! | `picked` | of a list: a field with the values under `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; with `segments`, only the last segments of a URL, joined by commas |
 //! | `split` | of a list: a field with the parts of another field's text between `/`, `:` and `=` |
 //! | `secret` | of a list: fields of rows that contain secrets, and that gone drops as it reads the rows |
-//! | `parent` | of a list below a parent whose id has several parts: their names |
+//! | `parent` | of a list below a parent whose id has several parts: the names of these parts |
 //! | `details` | of a list: another path, read once with the list; each row gets fields of the answer from that path |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; a call with another method is answered 405 |
@@ -151,7 +151,7 @@ pub struct RestCalls {
     /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
     pub if_absent: Option<CallElsewhere>,
-    /// The calls of the rungs of the purge ladder that the kind has.
+    /// The calls of the kind's rungs of the purge ladder.
     pub reset: Option<CallTemplate>,
     pub force: Option<CallTemplate>,
     pub created: Vec<Created>,

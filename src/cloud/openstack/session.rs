@@ -532,7 +532,8 @@ impl Session {
     }
 }
 
-/// Returns the headers in a form whose Debug shows no token. Keystone's answer to a token's check has one.
+/// Returns the headers in a form whose Debug shows no token. Keystone's answer to a token's check contains
+/// a token.
 fn without_tokens(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     if let Some(token) = headers.get_mut("x-subject-token") {

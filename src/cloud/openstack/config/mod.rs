@@ -152,7 +152,7 @@ pub enum Warning {
         cloud: String,
         by: &'static str,
     },
-    /// `region_name` is not the first of `regions`, which other clients take.
+    /// `region_name` is not the first of `regions`. Other clients take the first one.
     #[error(
         "cloud {cloud:?}: region_name {region_name:?} is used here, but openstacksdk takes \
          the first of regions, {first:?}"
