@@ -75,7 +75,7 @@ pub enum CellState {
 }
 
 impl GanttRow {
-    /// Draws the row in `width` columns, or in fewer if fewer were counted.
+    /// Draws the row in `width` columns, or in `columns` columns if those are fewer.
     pub fn cell_states(&self, columns: u32, width: usize) -> Vec<CellState> {
         let width = width.min(columns as usize);
         let mut drawn = vec![GanttCell::default(); width];

@@ -195,9 +195,10 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
     }
 }
 
-/// Builds the ladder of all stuck and blocked steps of a deletion. `roots`: those of them that wait for none of the
-/// others; if the deletion has none, the steps whose accepted delete is observed to be under way. A single root has its
-/// own ladder. For several roots, only `retry` and `forget` can be offered: if each root has them.
+/// Builds the ladder of all stuck and blocked steps of a deletion. `roots` are those of these steps that wait for none
+/// of the others. If no step is stuck or blocked, `roots` are the steps whose accepted delete is observed to be under
+/// way. A single root has its own ladder. For several roots, only `retry` and `forget` can be offered, each only if it
+/// is offered for every root.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
@@ -498,7 +499,7 @@ pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
 }
 
 /// Writes the call of an action on a resource of this kind: `DELETE /v2.0/ports/4fdb…`. If the kind has no such call or
-/// a variable is missing, the words are `delete` and the resource's key.
+/// a variable is missing, writes `delete` and the resource's key.
 pub fn call_line(
     kind: &Kind,
     action: Action,

@@ -304,7 +304,8 @@ impl Action {
         }
     }
 
-    /// Returns the action that the plan has for the step, which a rung of the ladder may have replaced.
+    /// Returns the action that the plan has for the step. A rung of the ladder may have replaced that action with this
+    /// one.
     pub fn planned(self) -> Self {
         match self {
             Self::Reset | Self::Force => Self::Delete,
@@ -391,7 +392,7 @@ pub struct Plan {
     pub refused: Vec<Refusal>,
     pub warnings: Vec<String>,
     /// Estimated number of calls that the deletion makes, without faults: one for each step, one observation for 140
-    /// steps, and 20 others.
+    /// steps, and 20 other calls.
     pub calls_estimate: u64,
 }
 
@@ -406,7 +407,7 @@ pub enum CopiedBy {
     Tag,
     /// The copy is the only resource with the original's name and project.
     Name,
-    /// The copy has the original's id, where a service keeps ids.
+    /// The copy has the original's id. Only for services in which copies keep the ids of their originals.
     Id,
 }
 
@@ -490,7 +491,7 @@ pub struct PlanOptions {
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
     /// Whether the targets are deleted by another deletion, in any deployment. This deletion then handles
-    /// those references to them (G6) that the other one does not handle itself.
+    /// those references to the targets that the other deletion does not handle itself (G6).
     #[serde(default, skip_serializing_if = "is_false")]
     pub chained: bool,
 }
@@ -1042,8 +1043,8 @@ pub struct Step {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    /// The stuck step because of which alone this step is stuck and was not sent: this step waits for it, directly
-    /// or not, or the deletion stops at failures.
+    /// The stuck step that is the only reason why this step is stuck and was not sent: this step waits for that step,
+    /// directly or not, or the deletion stops at failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub held_by: Option<i64>,

@@ -25,7 +25,7 @@ impl Ord for Natural {
         let (mut own, mut others) = (self.0.chars().peekable(), other.0.chars().peekable());
         loop {
             let order = match (own.peek().copied(), others.peek().copied()) {
-                // Texts that differ in nothing else, such as `01` and `1`, still have an order.
+                // Texts that are equal in natural order, such as `01` and `1`, are ordered byte by byte.
                 (None, None) => return self.0.cmp(&other.0),
                 (None, Some(_)) => return Ordering::Less,
                 (Some(_), None) => return Ordering::Greater,

@@ -8,7 +8,8 @@
 //!    console or the command line that is younger than [`REQUESTER_WAITS_MAX`].
 //! 3. A site that works again before the message is sent is left out.
 //! 4. Events within [`Pace::gather`] of the first make one message. More events about the same deletion or
-//!    site wait until [`Pace::again`] has passed. If a message is sent before that anyway, it contains them.
+//!    site wait until [`Pace::again`] has passed. If a message about another deletion or site is sent earlier, it
+//!    contains these events too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -94,7 +95,7 @@ pub struct PendingTopics {
 }
 
 impl PendingTopics {
-    /// Begins after the event with this sequence number.
+    /// Makes an empty collection, for the events after the one with this sequence number.
     pub fn after(through: i64) -> Self {
         Self {
             through,
@@ -155,7 +156,7 @@ impl PendingTopics {
         })
     }
 
-    /// Returns when a message is due; none if there is nothing to send. `notified_at` has the time of each
+    /// Returns the time at which a message is due; none if there is nothing to send. `notified_at` has the time of each
     /// subject's last notification. An event from before `since`, when no notifier ran, counts as if it came
     /// at `since`, because a site may have recovered meanwhile.
     pub fn due(

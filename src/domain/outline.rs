@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Action, Counts, KindName, PlanStep, Site, Step, StepState};
 
-/// The number of equal siblings from which they are folded into one line.
+/// Minimum number of equal siblings that are folded into one line.
 pub const FOLD_FROM: u64 = 6;
 
 /// The order of a branch's steps: steps that need a person come first, and steps that have ended come last. Steps

@@ -37,7 +37,7 @@ impl Deployment {
 
 /// Maximum length of a deployment's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// Maximum length of an id, of a deletion's id or of a root in a message, in bytes.
+/// Maximum length of a resource's id, a deletion's id or a root in a message, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// Returns why a text cannot be the name of a deployment; none if it can. The name is used after the `@` of a target
@@ -245,8 +245,8 @@ pub struct Question {
 pub const RESOURCES_PER_QUESTION_MAX: usize = 1_000;
 /// Maximum number of referrers that are named for one resource. The other referrers are counted.
 pub const REFERRERS_NAMED_MAX: usize = 20;
-/// Maximum number of deployments that pass a waiting relation on. A relation that was passed on more often is
-/// dropped, because it only travels in a circle.
+/// Maximum number of deployments through which a relation (`Waiting`) is passed on. A relation that was passed on more
+/// often is dropped, because it only travels in a circle.
 const HOPS_MAX: u8 = 64;
 /// Maximum number of resources in a cycle over several deployments. A longer cycle is not recognised.
 pub const CYCLE_MAX: usize = 200;
@@ -289,7 +289,7 @@ pub struct ClearanceAnswer {
     pub count: u64,
 }
 
-/// A resource of an importer that still refers to one of the owner.
+/// A resource of an importer that still refers to a resource of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedReferrer {
     #[serde(flatten)]
@@ -307,7 +307,7 @@ pub struct NamedReferrer {
     /// Why the referrer is not gone yet, such as `blocked by contract c1 at d0-1`; empty if nothing is known to block
     /// it.
     pub why: String,
-    /// What blocks the referrer in its deployment, as far as that deployment knows.
+    /// The blockers of the referrer in its deployment, as far as that deployment knows them.
     pub held_by: Vec<Blocker>,
 }
 
@@ -329,9 +329,9 @@ impl NamedReferrer {
 }
 
 impl Answers {
-    /// Checks that these answers belong to this question, that the importer's view is late enough (G7), and that the
-    /// importer names only what it may (P13). An answer that is empty, short, about something else or from too early a
-    /// view does not count.
+    /// Checks that these answers belong to this question, that the importer had received all notices that the question
+    /// requires (G7), and that the importer names only resources that it may name (P13). A message that lacks answers,
+    /// has answers about something else, or was sent before those notices arrived does not count.
     ///
     /// # Errors
     /// The answers do not count; the error says why.
@@ -355,8 +355,9 @@ impl Answers {
             .try_for_each(|answered| self.check_referrers(answered))
     }
 
-    /// Checks that an importer names only its own resources, reports at first hand only what these wait for, and keeps
-    /// to the protocol's limits. Relations between other resources must be passed on from another deployment.
+    /// Checks that the importer names only its own resources as referrers, and keeps to the protocol's limits. A
+    /// relation that the importer adds itself (`hops` is 0) must be about one of its own resources. The importer may
+    /// only pass on relations of other resources, as another deployment reported them.
     fn check_referrers(&self, answered: &ClearanceAnswer) -> Result<(), String> {
         let site = self.from.site();
         if answered.referrers.len() > REFERRERS_NAMED_MAX {

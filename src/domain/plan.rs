@@ -263,8 +263,8 @@ impl<'k> Planner<'k> {
         Some((join, other))
     }
 
-    /// Whether the cloud removes a resource along with another one only if nothing blocks it. The plan then removes
-    /// no dependents of the resource.
+    /// Whether the cloud removes the resource along with another one, but only if nothing blocks this resource. The
+    /// plan then removes no dependents of the resource.
     fn goes_by_itself(&self, key: &ResourceKey) -> bool {
         self.going.get(key).is_some_and(|going| {
             going.fate == Fate::Automatic && going.links.iter().all(|link| link.after && !link.made)
@@ -497,8 +497,8 @@ impl<'k> Planner<'k> {
     }
 
     /// For a resource that is the same in all regions of its cloud, returns the first target that is this resource. If
-    /// a step deletes the resource, it is that target's. Returns the key itself if no target is this resource, and for
-    /// all other kinds.
+    /// a step deletes the resource, the step is for that target. Returns the key itself if no target is this resource,
+    /// and for all other kinds.
     fn first_of<'p>(&'p self, key: &'p ResourceKey) -> &'p ResourceKey {
         let everywhere = self
             .kind(&key.kind)

@@ -201,16 +201,16 @@ const OBSERVATION_MAX: Duration = Duration::from_secs(10);
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between the even seconds at which deletes that the cloud works on are observed.
 const LIST_GRID: Duration = Duration::from_secs(2);
-/// While there is more to send, deletes that the cloud works on wait for an observation for at most one part in this
-/// many of the time that the deletion has taken.
+/// While there is more to send, deletes that the cloud works on wait for an observation for at most the time that the
+/// deletion has taken, divided by this number.
 const SETTLING_SHARE: u64 = 16;
 /// Number of steps that justify an observation of their own, for any provider: about as many ids as one list of
 /// OpenStack takes.
 pub const WORTH_A_LIST: usize = 139;
 /// Maximum time for which an accepted delete waits for other deletes whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
-/// How long deletes wait at least for an observation while the deletion has more to send, since observations compete
-/// with deletes; [`observation_wait`] has the exceptions.
+/// Minimum time for which deletes wait for an observation while the deletion has more to send, since observations
+/// compete with deletes; [`observation_wait`] has the exceptions.
 const SEND_FIRST: Duration = Duration::from_secs(30);
 
 /// Decides a step's next state after a call.
@@ -357,8 +357,8 @@ fn after_failure(
     }
 }
 
-/// Returns when an accepted delete falls due for its first observation: at once, or when it can have ended, if the
-/// cloud works on it.
+/// Returns the time at which an accepted delete falls due for its first observation: now, or, if the cloud works on the
+/// delete, the earliest time at which the delete can have ended.
 fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc> {
     match schedule.settles {
         true => together(now + SETTLING_MIN),
@@ -587,7 +587,7 @@ fn repeats(step: StepFacts<'_>, schedule: &Schedule) -> bool {
         .is_some_and(|(repeats, error)| repeats.is_pending(error))
 }
 
-/// Returns since when a step has been blocked, and for how long.
+/// Returns the time since which a step has been blocked, and the time that has passed since then.
 fn waiting(step: StepFacts<'_>, now: DateTime<Utc>) -> (DateTime<Utc>, Duration) {
     let since = step.blocked_since.unwrap_or(now);
     (since, (now - since).to_std().unwrap_or_default())

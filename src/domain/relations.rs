@@ -1,5 +1,5 @@
-//! How a resource is related to others: what it uses, what uses it, to which project it belongs, which deletion has it,
-//! and what protects it. Front ends open the resource or the deletion at the other end of a relation.
+//! How a resource is related to others: what it uses, what uses it, to which project it belongs, which deletion has a
+//! step for it, and what protects it. Front ends open the resource or the deletion at the other end of a relation.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -18,7 +18,7 @@ pub struct Relation {
     pub how: RelationKind,
     /// The resource at the other end; none for a deletion or a rule.
     pub resource: Option<Target>,
-    /// The deletion at the other end, if it is one.
+    /// Id of the deletion at the other end; none for a resource or a rule.
     pub deletion_id: Option<String>,
     /// More about the relation, such as the rule that protects; may be empty.
     pub note: String,

@@ -57,8 +57,8 @@ pub fn split_plain(text: &str) -> (&str, &str) {
     text.split_at(other.map_or(0, |at| at + 1))
 }
 
-/// Whether a character must be escaped. These are control characters, and characters that hide, reorder or
-/// look like nothing, so that different names look alike: Unicode's `Default_Ignorable_Code_Point` and the
+/// Whether a character must be escaped. These are control characters, and characters that are invisible, reorder
+/// others or look like a space, so that different names look alike: Unicode's `Default_Ignorable_Code_Point` and the
 /// line separators, letters and marks without a shape of their own, and blanks other than the space and the
 /// ideographic space. The zero-width joiner and the variation selectors are among them, so a joined emoji is
 /// shown as its parts.

@@ -99,7 +99,7 @@ impl Activity {
         lock(&self.state).begun
     }
 
-    /// Returns when the next run is due. If no time was set, sets it to `after` from now.
+    /// Returns the time at which the next run is due. If no time was set, sets it to `after` from now.
     pub(super) fn next_run_or(&self, after: Duration) -> DateTime<Utc> {
         let now = self.clock.now();
         let mut state = lock(&self.state);

@@ -40,8 +40,8 @@ pub(super) struct Confirming {
 }
 
 impl Confirming {
-    /// Returns what is observed for each step, in order. Pauses the site if its login is refused or has lost rights.
-    /// `unsent` is how many more resources of their deletions a list by scope may show.
+    /// Returns the observation of each step, in the order of the steps. Pauses the site if its login is refused or has
+    /// lost rights. `unsent` is the number of other resources of the steps' deletions that a list by scope may show.
     pub(super) async fn observe(
         &self,
         site: &Site,
@@ -142,8 +142,8 @@ impl Confirming {
         }
     }
 
-    /// Confirms an absence if it was observed with the rights that the plan froze, because a cloud answers 404 to a
-    /// login that has lost them, or if the plan froze none. Lost rights pause the site until the login has them again.
+    /// Confirms an absence if it was observed with the rights that the plan froze, or if the plan froze none: a cloud
+    /// answers 404 to a login that has lost its rights. Lost rights pause the site until the login has them again.
     /// If another user or project is signed in now, for example after a change of `clouds.yaml`, only the step needs a
     /// person, and the site is not paused.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
@@ -286,7 +286,7 @@ fn because(kind: &Kind, row: &Value) -> String {
     because.map(|it| format!(": {it}")).unwrap_or_default()
 }
 
-/// Returns when the row's resource was created, if that was when the step was claimed for its delete or later. None for
+/// Returns the time at which the row's resource was created, if the step was claimed for its delete by then. None for
 /// an edge in the row, or if it is unknown whether the delete took effect. Clouds give the time in whole seconds. If a
 /// cloud's clock is slow, the resource looks older than the delete, and is observed until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {

@@ -247,9 +247,9 @@ impl CopySearch {
         mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
     }
 
-    /// Returns the tombstone of an original that is being deleted or gone and of which a resource with this name and
-    /// project at this site would be a copy; none if there is none. An original counts too if its project is not known
-    /// yet, or cannot be compared.
+    /// Returns the tombstone of an original that is being deleted or gone, if a resource with this name and project at
+    /// this site would be a copy of that original; none if there is no such original. An original counts too if its
+    /// project is not known yet, or cannot be compared.
     pub(super) async fn namesake(
         &self,
         request: query::Namesake,

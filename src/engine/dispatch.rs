@@ -41,7 +41,7 @@ pub(super) struct Dispatching {
 }
 
 impl Dispatching {
-    /// Claims as many steps as the sites take. The claim is durable before any call is sent.
+    /// Claims as many steps as the sites have capacity for. The claim is durable before any call is sent.
     pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
@@ -170,7 +170,7 @@ impl Dispatching {
     /// Makes the call of a step, after the reads that its kind needs.
     ///
     /// # Errors
-    /// Why the call may not be sent now.
+    /// The call may not be sent now; the error says why.
     async fn call(
         &self,
         kind: &Kind,

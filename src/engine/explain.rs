@@ -120,8 +120,8 @@ impl Explaining {
         Ok(explanation)
     }
 
-    /// Finds a resource in the ledger, which may still know a resource that the cloud no longer has. `unknown`: what the
-    /// error says if the ledger does not know it either.
+    /// Finds a resource in the ledger, which may still know a resource that the cloud no longer has. `unknown`: the
+    /// reason in the error if the ledger does not know the resource either.
     async fn remembered(&self, spec: &TargetSpec, unknown: &str) -> Result<Target, ControlError> {
         let kind = self.resolver.kind_meant(&spec.kind, &spec.site)?;
         let filter = TombstoneFilter {
@@ -376,7 +376,7 @@ fn is_stuck_by_another(step: &Step) -> bool {
     error.is_some_and(|error| error.kind == DEPENDENCY_STUCK)
 }
 
-/// Returns what a person can do before a stuck step is retried.
+/// Returns the advice to a person who will retry a stuck step: how to remove the cause first.
 fn remedy(step: &Step) -> &'static str {
     let Some(error) = &step.last_error else {
         return "remove the blocker";
@@ -400,7 +400,7 @@ fn remedy(step: &Step) -> &'static str {
 
 const NOT_ALLOWED: &str = "your role may not do this: have that granted, or log in as an admin";
 
-/// Returns what a person can do about the first reason of a refusal.
+/// Returns the advice to a person about the first reason of a refusal.
 fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
     match refused.first().map(|refusal| refusal.rule) {
         Some(RefusalRule::NotShown) => {

@@ -16,13 +16,14 @@ pub struct FieldMeanings {
     pub state: Option<String>,
     /// Path of the time at which the resource was created.
     pub created: Option<String>,
-    /// Paths of ids of resources of another kind, of which a cloud has so few that all of them may be listed.
+    /// Path → kind: at the path is the id of a resource of this kind, and a cloud has so few of these resources that
+    /// all of them may be listed.
     #[serde(default)]
     pub refers_to: BTreeMap<String, KindName>,
 }
 
 impl Kinds {
-    /// Returns what the fields of a kind's rows mean.
+    /// Returns the known meanings of the fields of a kind's rows.
     pub fn fields_of(&self, kind: &Kind) -> FieldMeanings {
         let list = kind.spec.list.as_ref();
         let columns = kind.spec.columns.iter();
@@ -37,7 +38,7 @@ impl Kinds {
         }
     }
 
-    /// Returns the paths of a row that have ids of resources of kinds with `few`.
+    /// Returns the paths at which a row has the id of a resource of a kind with `few`, each with that kind.
     fn ids_in(&self, kind: &Kind) -> BTreeMap<String, KindName> {
         let references = kind.spec.references.iter().flat_map(|reference| {
             let field = reference.field.as_ref();

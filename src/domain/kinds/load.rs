@@ -132,7 +132,8 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Adds to each kind whose resources a service makes the references to the rows that stand for them (`made`).
+    /// Adds references to each kind whose resources a service makes: to the rows that stand for these resources
+    /// (`made`).
     fn refer_to_makers(&mut self) {
         let makers = self.kinds.values();
         let makers = makers.filter_map(|it| Some((it.name.clone(), it.spec.made.clone()?)));
@@ -201,7 +202,7 @@ impl Kinds {
         }
     }
 
-    /// Checks that the kind has either `list` or `derived`, and what that section says.
+    /// Checks that the kind has either `list` or `derived`, and that this section is valid.
     fn validate_source(&self, spec: &KindSpec) -> Result<(), String> {
         match (&spec.list, &spec.derived) {
             (Some(_), Some(_)) => {

@@ -19,7 +19,7 @@
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text but the empty one |
 //! | `partial` | of an `unset` reference: the resource still blocks its other targets (N18) |
-//! | `after` | of an `unset` or `automatic` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
+//! | `after` | of an `unset` or `automatic` reference: if the resource and its target are both deleted, the resource comes after the target, because the target's own deletion may take the resource along |
 //! | `only_with` | of a reference or a guard: it counts only in a plan with this option |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
@@ -275,7 +275,7 @@ impl Kinds {
         ids
     }
 
-    /// Returns when the cloud says that a resource was created. Clouds give whole seconds.
+    /// Returns the time at which a resource was created, as the cloud gives it. Clouds give whole seconds.
     pub fn created_at(&self, resource: &Resource) -> Option<DateTime<Utc>> {
         self.get(&resource.key.kind)?
             .created_at(&resource.attributes)
@@ -395,14 +395,14 @@ impl Kind {
 
     /// Returns the state that a row shows; empty if it shows none. If the row shows neither a delete in progress nor a
     /// failed one, the cloud has put the resource back, although it had accepted the delete. None if rows of the kind
-    /// do not show that.
+    /// do not show whether a resource was put back.
     pub fn put_back(&self, row: &Value) -> Option<String> {
         let settles = self.spec.settles.as_ref().filter(|it| it.at_once)?;
         let state = settles.state.as_ref().unwrap_or(&settles.field);
         Some(lookup_one(row, state).unwrap_or_default())
     }
 
-    /// Whether rows of the kind show the state by which a delete is refused or carried out.
+    /// Whether rows of the kind show the state because of which the cloud refuses a delete or carries it out.
     pub fn shows_state(&self) -> bool {
         self.spec.settles.as_ref().is_some_and(|it| it.at_once)
     }
@@ -446,7 +446,7 @@ impl Kind {
         self.spec.list.as_ref().is_some_and(|list| list.own_project)
     }
 
-    /// Whether a service shows a project's resources to no login, or to few logins, of other projects. A plan for
+    /// Whether a service shows a project's resources to few logins of other projects, or to none. A plan for
     /// another project then says that the kind was not listed.
     pub fn is_hidden_from_others(&self) -> bool {
         self.shows_own_project() || !self.calls.lists_all_projects()
@@ -464,7 +464,7 @@ impl Kind {
     }
 
     /// Returns the filter that finds resources of this listed kind by their ids, or by the first part of
-    /// these. None if each resource is read by itself.
+    /// each id. None if each resource is read by itself.
     pub fn id_filter(&self) -> Option<&str> {
         let list = self.spec.list.as_ref().filter(|list| list.by_id)?;
         list.within.as_deref().or(Some(BY_ID))
@@ -505,7 +505,7 @@ impl Kind {
             .unwrap_or_default()
     }
 
-    /// Returns when the cloud says that the row of this listed kind was created. Clouds give whole seconds.
+    /// Returns the time at which the resource of a row was created, as the cloud gives it. Clouds give whole seconds.
     pub fn created_at(&self, row: &Value) -> Option<DateTime<Utc>> {
         value::time(row, &self.spec.list.as_ref()?.created)
     }

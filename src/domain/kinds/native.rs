@@ -99,8 +99,8 @@ impl KindSpec {
     }
 }
 
-/// Splits the value of a native kind's reference: an id, followed by `@` and its site if that is another one.
-/// The id has no `@`.
+/// Splits the value of a native kind's reference: the target's id, followed by `@` and the target's site if that is not
+/// the referrer's own site. The id has no `@`.
 pub fn referred(value: &str) -> (&str, Option<Site>) {
     match value.rsplit_once('@') {
         Some((id, site)) => {

@@ -34,7 +34,7 @@ pub struct KindSpec {
     /// The plan option with which the resource is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
     /// Why a resource that its service does not know can still be a target while other resources belong to
-    /// it: for example what a deleted project has left behind.
+    /// it, such as a deleted project whose resources still exist.
     pub unknown: Option<String>,
     /// Whether a resource is the same in all regions of a cloud, so that a target names it in every region.
     pub in_all_regions: bool,
@@ -384,8 +384,8 @@ pub struct Reference {
     /// decides whether to delete it with the target, and the plan does not delete the resource's dependents.
     #[serde(default)]
     pub after: bool,
-    /// Whether a service made the resource for the target, in a project of its own: that project is no reason
-    /// to refuse (N20).
+    /// Whether a service made the resource for the target, in a project of its own. A plan is not refused
+    /// because of that project (N20).
     #[serde(default)]
     pub of_service: bool,
     /// Whether the reference follows from `made` in the target's kind. The plan also deletes the dependents that block
@@ -400,8 +400,8 @@ pub struct Reference {
     /// `list.within`, the lists that other references request show the referrers.
     pub find: Option<Find>,
     /// The kind in which each referrer also shows, and whose resources are deleted with it (a load balancer
-    /// shows in its VIP's port). A login that may not list the referrers learns from these whether there are
-    /// any.
+    /// shows in its VIP's port). A login that may not list the referrers learns from the resources of this kind whether
+    /// there are any referrers.
     pub shown_by: Option<KindName>,
     /// The words between the two names in the plan's reasons: `port a` *on* `network web`.
     pub says: String,
@@ -409,8 +409,8 @@ pub struct Reference {
     pub released_by: Option<PlanOption>,
     /// The plan option without which the reference does not count.
     pub only_with: Option<PlanOption>,
-    /// The kind of an edge in this row. Once the edge is removed, the row no longer refers to the target, and
-    /// stays.
+    /// The kind of an edge in the referrer's row. Once the edge is removed, the referrer no longer refers to the
+    /// target, and stays.
     pub unpinned_by: Option<KindName>,
 }
 

@@ -74,7 +74,7 @@ impl Planner<'_> {
             endpoints: frozen.endpoints,
             identities: frozen.identities.clone(),
             warnings: self.warnings(&steps, &frozen.identities),
-            // A call for each step, one observation for 140 steps, and 20 others.
+            // A call for each step, one observation for 140 steps, and 20 other calls.
             calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
             steps,
             automatic,
@@ -200,7 +200,7 @@ impl Planner<'_> {
                     let target = self.when_gone(&link.to);
                     target.into_iter().for_each(|earlier| first(earlier, key));
                 }
-                // The cloud clears the other references by itself, so the order does not depend on them.
+                // Other references do not block the deletion of their target, so this order does not depend on them.
                 if !link.holds() {
                     continue;
                 }
@@ -237,7 +237,7 @@ impl Planner<'_> {
         let mut first = |earlier: &ResourceKey, later: &ResourceKey| {
             self.precedes(&mut before, earlier, later);
         };
-        // Readers learn from the original's tombstone, which ends with the last copy (T9).
+        // Readers learn of the deletion from the original's tombstone, which ends with the last copy (T9).
         for mapped in &self.mapping {
             for copy in mapped.copies() {
                 for later in self.when_gone(&mapped.original) {
@@ -870,7 +870,7 @@ fn waiting_for<'s>(
 /// deleted with the same parent.
 fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
     let mut vars = BTreeMap::new();
-    // Only if everything in the scope is deleted, so that a list by the scope will show few rows.
+    // The scope is included only if everything in it is deleted, so that a list by the scope will show few rows.
     if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
         && let Some(value) = resource.facts.one(scope)
         && links.iter().any(|link| link.to.id == value)

@@ -49,8 +49,8 @@ pub(super) fn layers<'n>(
     (ordered, left)
 }
 
-/// Rank of a delete that the cloud accepts and then works on. Such a delete takes a second or more, as long as about
-/// ten plain deletes.
+/// Rank of a delete that the cloud accepts and then works on. Such a delete takes a second or more, which is about the
+/// time of ten plain deletes.
 const RANK_OF_ASYNC_DELETE: u32 = 10;
 
 /// Returns, for each step, the length of the longest path from it to the end of the deletion, counted in plain

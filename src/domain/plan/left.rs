@@ -139,7 +139,7 @@ fn belongs_to(kind: &Kind, of: &KindName) -> bool {
     kind.spec.references.iter().any(|it| it.to == *of)
 }
 
-/// Returns the resources to which a resource refers by an id, through references with a `wanted` effect.
+/// Returns the resources to which a resource refers by an id, through references whose effect `wanted` accepts.
 fn referred<'r>(
     key: &'r ResourceKey,
     resource: &'r ListedRow,

@@ -96,7 +96,7 @@ impl Planner<'_> {
     }
 
     /// Takes out the listings of kinds whose scopes (the networks of ports) are still being listed. They follow when
-    /// all of their filters are known, so that they run at the same time, and are not needed if the whole kind is
+    /// all of their filters are known, so that they run at the same time. They are not needed if the whole kind is
     /// listed then.
     fn take_scoped(&self, wanted: &mut Wanted) -> Wanted {
         let searched = wanted.keys().filter(|(_, _, key)| key.is_some());
