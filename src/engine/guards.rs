@@ -44,8 +44,9 @@ impl Guards {
         })
     }
 
-    /// Refuses a command without the reason that the configuration of a target's cloud requires. Clients of a
-    /// gate and other deployments cannot give a reason, and the engine's own deletions name their cause.
+    /// Refuses a command without the reason that the configuration of a target's cloud requires. Clients of a gate and
+    /// other deployments cannot give a reason, and the engine's own deletions name their cause, so their commands are
+    /// not refused.
     pub(super) fn reasoned(
         &self,
         envelope: &Envelope,
@@ -72,8 +73,8 @@ impl Guards {
         })
     }
 
-    /// Returns why the resources of these steps must not be deleted: the rules that protect them as they are now (P4),
-    /// by one lookup for each site and kind. A resource that cannot be read counts as protected.
+    /// For each of these steps whose resource must not be deleted now, returns the reason: a rule protects the resource
+    /// in its present state (P4), or the resource cannot be read. Makes one lookup for each site and kind.
     pub(super) async fn guarding(
         &self,
         steps: impl IntoIterator<Item = &Step>,
@@ -106,7 +107,7 @@ impl Guards {
     }
 }
 
-/// Refuses the targets for which `reason` returns one. `message` builds the message from the first of these
+/// Refuses the targets for which `reason` returns a reason. `message` builds the message from the first of these
 /// reasons.
 fn refuse(
     targets: &[Target],

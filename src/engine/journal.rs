@@ -1,5 +1,4 @@
-//! The engine's writes to the ledger. Each write wakes the loop and the readers of events, and has the snapshot
-//! rebuilt.
+//! The engine's writes to the ledger. Each write wakes the loop and the readers of events, and requests a new snapshot.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,18 +12,18 @@ use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
 /// How long to wait after the ledger could not be read or written.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
-/// Maximum number of outcomes in one commit, which delays other outcomes, and claims, by some 10 ms at most.
+/// Maximum number of outcomes in one commit. Such a commit delays other outcomes, and claims, by some 10 ms at most.
 const OUTCOMES_MAX: usize = 100;
 
 pub(super) struct Journal {
     ledger: Arc<dyn Commit>,
-    /// Grows with each commit here, and when another engine may have committed, for readers that follow events.
+    /// Grows with each commit here, and when another engine may have committed. Readers of events follow it.
     commits: watch::Sender<u64>,
     /// Wakes the loop: something may have to be done.
     wake: Notify,
-    /// Whether something changed that the snapshot shows.
+    /// Whether something that the snapshot shows has changed.
     is_dirty: AtomicBool,
-    /// Ends the longer pause between two snapshots.
+    /// Ends the additional pause between two snapshots.
     shows_soon: Notify,
     /// Whether a worker panicked: no new work is taken until a restart.
     is_poisoned: AtomicBool,
@@ -44,7 +43,7 @@ impl Journal {
         }
     }
 
-    /// Commits changes, wakes all followers, and has the changes shown soon.
+    /// Commits changes, wakes all followers, and requests a snapshot that shows the changes soon.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.write(changes).await?;
         self.show_soon();
@@ -85,9 +84,9 @@ impl Journal {
         }
     }
 
-    /// Writes the outcomes of steps, as [`Self::commit_until_done`] does. They are many, so the snapshot shows
-    /// them at its regular time. The resource of an outcome that the ledger refuses is observed again at the
-    /// next start.
+    /// Writes the outcomes of steps, as [`Self::commit_until_done`] does. There are many of them, so the snapshot shows
+    /// them at its regular time. If the ledger refuses an outcome, the step's resource is observed again at the next
+    /// start.
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(OUTCOMES_MAX) {
             match self.write_until_done(some.to_vec()).await {
@@ -112,7 +111,7 @@ impl Journal {
         }
     }
 
-    /// Commits the one change of a command; the receipt says how much it changed.
+    /// Commits the one change of a command; the receipt has the number of [`Applied::Moved`].
     pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
         match self.commit_one(change).await? {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
@@ -121,8 +120,7 @@ impl Journal {
         }
     }
 
-    /// Wakes the readers of events, and has the snapshot rebuilt, because another engine may have written
-    /// something.
+    /// Wakes the readers of events, and requests a new snapshot, because another engine may have written something.
     pub(super) fn others_committed(&self) {
         self.commits.send_modify(|version| *version += 1);
         self.mark_dirty();
@@ -170,12 +168,12 @@ impl Journal {
         self.shows_soon.notify_one();
     }
 
-    /// Ends a longer pause between snapshots, because a reader has begun to follow.
+    /// Ends the additional pause between two snapshots, because a reader has begun to follow the snapshot.
     pub(super) fn end_snapshot_pause(&self) {
         self.shows_soon.notify_one();
     }
 
-    /// Waits until a snapshot is requested soon, or a reader begins to follow.
+    /// Waits until a new snapshot is needed soon, or a reader begins to follow the snapshot.
     pub(super) async fn wait_for_snapshot_request(&self) {
         self.shows_soon.notified().await;
     }
@@ -201,7 +199,7 @@ impl Journal {
         }
     }
 
-    /// Has the engine take no new work until a restart, for this reason.
+    /// Stops the engine from taking new work until a restart, for this reason.
     pub(super) fn poison(&self, fault: String) {
         self.set_fault(Some(fault));
         self.is_poisoned.store(true, Ordering::Relaxed);

@@ -12,8 +12,8 @@
 //! 4. A cloud changes. After [`COMPARE_AGAIN`] good answers the limit is compared again, starting with half
 //!    as many calls, though not with fewer than `concurrency`.
 //!
-//! A period counts if on average at least half of its limit was in use: three calls say nothing about
-//! sixteen. The average in flight is the total duration of the calls divided by the time that passed.
+//! A period counts if on average at least half of its limit was in use: three calls in flight say nothing about
+//! a limit of sixteen. The average in flight is the total duration of the calls divided by the time that passed.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use tokio::time::Instant;
 /// a real Neutron with two cores, 16 calls brought 0.9 to 1.25 times the rate of 8, and more calls brought
 /// nothing.
 const GAIN_MIN: f64 = 1.1;
-/// A gain this far above [`GAIN_MIN`] is believed after one period of each limit, and a gain half as far after
-/// four: single answers of a real Neutron differ by half.
+/// A gain that exceeds [`GAIN_MIN`] by this much is believed after one period of each limit. A gain that exceeds it by
+/// half as much is believed after four periods: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
 /// As [`MARGIN`], for a gain below [`GAIN_MIN`]. This margin is smaller, because each period with too many calls
 /// costs speed (a real Neutron with two cores lost a tenth), while a gain that is missed is found later.
 const MARGIN_BELOW: f64 = 0.3;
 /// Number of periods of each limit after which the gain is believed as it is.
 const PERIODS: u32 = 8;
-/// Good answers after which a lowered limit grows by one.
+/// Number of good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
 /// Number of good answers after which a settled limit is compared again.
 const COMPARE_AGAIN: u32 = 10_000;
@@ -42,7 +42,7 @@ pub(super) struct Limit {
     start: usize,
     max: usize,
     phase: Phase,
-    /// Good answers since the limit, the phase or the period of a comparison last changed.
+    /// Number of good answers since the limit, the phase or the period of a comparison last changed.
     answers: u32,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Limit {
 enum Phase {
     Compare(Compare),
     Settled,
-    /// The limit grows back to this one after an overload.
+    /// The limit grows back to this number of calls after an overload.
     Regain(usize),
 }
 
@@ -227,7 +227,7 @@ fn count(calls: usize) -> u32 {
     u32::try_from(calls).unwrap_or(u32::MAX)
 }
 
-/// Returns the required gain. A limit that the ceiling cuts short need not bring as much as a whole doubling.
+/// Returns the required gain. A limit that the maximum cuts short need not bring as much as a whole doubling.
 fn gain_wanted(doubled: f64, compare: &Compare) -> f64 {
     let (fewer, more) = (compare.fewer.calls as f64, compare.more.calls as f64);
     1.0 + (doubled - 1.0) * (more - fewer) / fewer

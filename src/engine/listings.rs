@@ -121,8 +121,8 @@ impl Listings {
     }
 
     /// Returns the fields that counting the resources of a kind needs. Ids are enough if each listed row is one
-    /// resource of the kind. All fields are needed if rows of other kinds are tallied (`unknown`), and those of
-    /// planning otherwise.
+    /// resource of the kind. All fields are needed if rows of other kinds are tallied (`unknown`). Otherwise the fields
+    /// of planning are needed.
     fn fields_to_count(&self, kind: &Kind, listed: &Kind) -> Fields {
         let kinds = self.reads.kinds.iter();
         let mut derived = kinds.filter_map(|it| it.spec.derived.as_ref());
@@ -145,8 +145,8 @@ impl Listings {
         names.await
     }
 
-    /// Shows each resource that is being deleted in the state that its kind names. Removes the resources that
-    /// were confirmed gone since the listing began, because the cloud may have read their rows before.
+    /// Shows each resource that is being deleted in the state that its kind names. Removes the resources that were
+    /// confirmed gone since the listing began, because the cloud may have read their rows before they were gone.
     async fn mark_deleted(
         &self,
         rows: &mut Vec<Resource>,

@@ -1,5 +1,5 @@
-//! The logins at the sites: signs in, pauses a site while its login lacks rights, and repeats refused logins (I13,
-//! I15, N13). Also sets the pauses of people.
+//! The logins at the sites: signs in, pauses a site while its login lacks rights, and repeats refused logins (I13, I15,
+//! N13). Also sets and ends the pauses that people request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Logins {
                         .as_ref()
                         .is_none_or(|expected| signed_in.identity.covers(expected));
                     if back {
-                        // This is recorded also at the first sign-in, because an earlier engine may have paused the
+                        // A first sign-in also counts as a resumption, because an earlier engine may have paused the
                         // site.
                         resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
@@ -205,7 +205,7 @@ impl Logins {
         self.journal.wake_loop();
     }
 
-    /// Pauses a site until a person resumes it, or resumes it.
+    /// Pauses a site until a person resumes it; if `paused` is false, resumes the site.
     pub(super) async fn pause_site_by_hand(
         &self,
         envelope: &Envelope,
@@ -247,7 +247,7 @@ impl Logins {
     }
 }
 
-/// Says when a refused login is repeated, to be appended to a sentence.
+/// Returns a clause that says when a refused login is repeated, to be appended to a sentence.
 fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
     let at = TimeDelta::from_std(pause)
         .ok()

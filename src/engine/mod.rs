@@ -11,14 +11,15 @@
 //!            └─ sites      new, paused and unreachable sites signed in to; snapshot published
 //! ```
 //!
-//! Each reconciler is a struct with just the parts that it uses (`assemble.rs` connects them), so a file imports
-//! only the files below it: the journal (writes and wake-ups), the sites (permits), the reads, and on these
-//! the search for copies, the resolver, planning, observing and the diagnosis. Commands and queries are carried
-//! out by structs of the same form.
+//! Each reconciler is a struct with just the parts that it uses (`assemble.rs` connects them), so a file imports only
+//! the files below it: the journal (writes and wake-ups), the sites (permits), the reads, and, built on these, the
+//! search for copies, the resolver, planning, observing and the diagnosis. Commands and queries are carried out by
+//! structs of the same form.
 //!
-//! A reconciler takes its work from the ledger and the clock (the sign-ins, also from the states of the sites), is
+//! A reconciler takes its work from the ledger and the clock (for sign-ins, also from the states of the sites), is
 //! idempotent, and runs when woken and periodically. Restart after a crash is the same path as running: the engine
-//! first verifies what was in flight. The engine keeps no graph in memory, only the steps that it has claimed.
+//! first verifies the steps whose calls were in flight. The engine keeps no graph in memory, only the steps that it has
+//! claimed.
 //!
 //! Each reconciler records its runs (`activity.rs`). `gone list engine` and the console's `:engine` show them.
 //!
@@ -116,7 +117,7 @@ pub struct EngineParts {
     pub kinds: Arc<Kinds>,
     pub clock: Clock,
     pub settings: Settings,
-    /// The tombstones from which gates answer, and the writes that gates let through; none without a gate.
+    /// The tombstones by which gates answer requests, and the writes that gates let through; none without a gate.
     pub tombstones: Option<Arc<Tombstones>>,
     /// The counters of the gates.
     pub gates: Arc<Counters>,
@@ -142,7 +143,7 @@ struct Reconcilers {
     sites: Arc<Sites>,
     /// Whether the reconcilers work. Until they do, the engine sends nothing that changes a cloud (P10).
     works: Arc<AtomicBool>,
-    /// The activity of the retry worker: the loop itself makes the blocked steps ready that are due.
+    /// The activity of the retry worker: the loop itself makes the blocked steps that are due ready.
     retrying: Arc<Activity>,
     plan_queue: Arc<PlanQueue>,
     dispatching: Arc<Dispatching>,
@@ -177,10 +178,10 @@ impl Engine {
         self.service.clone()
     }
 
-    /// Runs until the future is dropped. Starts by verifying what an earlier engine had in flight.
+    /// Runs until the future is dropped. Starts by verifying the steps whose calls an earlier engine had in flight.
     ///
     /// # Errors
-    /// The ledger cannot be used at all. A full or slow ledger is waited for.
+    /// The ledger cannot be used at all. If the ledger is only full or slow, the engine waits for it instead.
     pub async fn run(&self) -> Result<(), LedgerError> {
         self.reconcilers.run().await
     }
@@ -226,8 +227,8 @@ impl Reconcilers {
         }
     }
 
-    /// Applies the pauses and cancellations of people, here or through another engine of this ledger, and wakes
-    /// the readers of events. If the ledger cannot be read now, the next change repeats this.
+    /// Applies the pauses and cancellations that people requested here or through another engine of this ledger, and
+    /// wakes the readers of events. If the ledger cannot be read now, the next change repeats this.
     async fn apply_changes_of_others(&self) {
         self.journal.others_committed();
         if let Err(error) = self.withdraw_paused_calls().await {
@@ -318,9 +319,9 @@ impl Reconcilers {
         };
         self.retrying.runs_at(due.attempt);
         self.verifying.activity.runs_at(due.observation);
-        // Work that was due when this round began waits until a task that is under way ends and wakes the loop,
-        // or for as long as `hold`. Work that has become due since then is left to the next round, which begins
-        // at once.
+        // Work that was due when this round began waits until a task that is under way ends and wakes the loop, but at
+        // most for the time `hold`. Work that has become due since then is left to the next round, which begins at
+        // once.
         let until_due = [due.attempt, due.observation]
             .into_iter()
             .flatten()

@@ -1,9 +1,9 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
-//! A few resources are read one by one, and so are those of a kind that has no list, or whose lists are below a parent,
-//! show only the login's own project or may leave rows out. Otherwise resources that have one parent (the ports of a
-//! network) are listed by that parent, if that takes fewer lists than listing them by id. All others are listed by id,
-//! as many at a time as one list takes. If no list takes several ids, the project (even for a few resources) or the
+//! A few resources are read one by one. So are the resources of a kind that has no list, or whose lists are below a
+//! parent, show only the login's own project or may leave rows out. Otherwise resources that have one parent (the ports
+//! of a network) are listed by that parent, if that takes fewer lists than listing them by id. All others are listed by
+//! id, as many at a time as one list takes. If no list takes several ids, the project (even for a few resources) or the
 //! whole site is listed, and ids about which this list proves nothing are read one by one.
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
@@ -40,8 +40,8 @@ pub(super) struct Observing {
 }
 
 impl Observing {
-    /// Returns what the cloud shows of the resources of these steps. `unsent` is how many more resources of their
-    /// deletions a list by scope may show.
+    /// Observes the resources of these steps. `unsent` is the number of steps of the same deletions that can still be
+    /// sent or are in flight: a list by scope may return their resources too.
     pub(super) async fn observe(
         &self,
         site: &Site,
@@ -98,9 +98,9 @@ impl Observing {
         observed
     }
 
-    /// Lists these ids, and a witness. Returns false if no witness is found, because no other resource of the
-    /// kind exists or because the list is wrong. These ids were then read one by one, and the ids that are not listed
-    /// yet wait for the next observation.
+    /// Lists these ids together with a witness. If no witness is found, because no other resource of the kind exists or
+    /// because the list is wrong, reads these ids one by one and returns false. The ids that are not listed yet then
+    /// wait for the next observation.
     async fn list_by_id(
         &self,
         site: &Site,
@@ -169,9 +169,8 @@ impl Observing {
         }
     }
 
-    /// Lists all rows of a project, or of all projects. Each row that is listed is a witness for the ids in
-    /// `left` that are not, unless the list leaves some rows out. Ids about which nothing is known remain in
-    /// `left`.
+    /// Lists all rows of a project, or of all projects. Each listed row is a witness for the ids in `left` that are not
+    /// listed, unless the list leaves some rows out. Ids about which nothing is known remain in `left`.
     async fn list_all_rows(
         &self,
         site: &Site,
@@ -383,7 +382,7 @@ pub(super) fn parent_id<'s>(kinds: &Kinds, step: &'s ClaimedStep) -> Option<&'s 
     }
 }
 
-/// Whether a row shows a step's resource, in the planned incarnation: the row's own, or an edge in it.
+/// Whether a row shows a step's resource in the planned incarnation: as the row itself, or as an edge in the row.
 pub(super) fn shows(
     kinds: &Kinds,
     site: &Site,
@@ -403,8 +402,8 @@ pub(super) struct Observation {
     pub(super) identity: Option<Identity>,
     /// Whether a login that has lost rights might get the same answers.
     pub(super) rights_in_doubt: bool,
-    /// The failure of a call, or that the site no longer offers the kind; because of it, nothing is known about some
-    /// ids that `rows` lacks. `rows` may lack ids without a failure too, if a list had no witness.
+    /// The failure of a call, or a failure that says that the site no longer offers the kind. Because of it, nothing is
+    /// known about some ids that `rows` lacks. `rows` may lack ids without a failure too, if a list had no witness.
     pub(super) failure: Option<CloudFailure>,
 }
 

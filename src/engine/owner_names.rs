@@ -14,7 +14,7 @@ pub(super) async fn name_refusals(cloud: &dyn Cloud, plan: &mut Plan) {
     }
     let steps = plan.steps.iter();
     let blockers = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
-    // The targets' own projects need no name: the caller knows whose the targets are.
+    // The projects that own the targets need no name: the caller knows them.
     let targets: BTreeSet<_> = plan.targets.iter().map(|target| &target.key).collect();
     let own = steps.filter(|step| targets.contains(&step.key()));
     let own: BTreeSet<&str> = own.map(|step| &*step.project_id).collect();

@@ -169,7 +169,7 @@ impl PlanQueue {
                 note: format!("nothing was sent: {why}"),
                 now: self.clock.now(),
             };
-            // The ledger refuses this too if the deletion was cancelled in the meantime.
+            // The ledger rejects this change as well if the deletion was cancelled in the meantime.
             self.journal.commit_until_done(vec![refuse]).await?;
         }
         Ok(())
@@ -296,8 +296,8 @@ impl PlanQueue {
         }
     }
 
-    /// Waits until the writes have ended that gates let through before this deletion's write guard was set, so
-    /// that the listings show their effects (T3, T14). A gate ends each of these writes within the time that a
+    /// Waits for the end of the writes that gates let through before this deletion's write guard was set, so that the
+    /// listings show the effects of these writes (T3, T14). A gate ends each of these writes within the time that a
     /// call may take.
     async fn wait_for_earlier_writes(&self, targets: &[Target]) {
         while let Err(error) = self.ledger.guards_reached_gates().await {

@@ -26,7 +26,7 @@ use crate::system::config::ProtectRule;
 /// Number of resources that are planned in about a millisecond.
 const SMALL_PLAN: usize = 100;
 
-/// Makes plans of the clouds as they are now.
+/// Makes plans from the present state of the clouds.
 pub(super) struct Planning {
     pub(super) clock: Clock,
     pub(super) reads: Arc<Reads>,
@@ -127,7 +127,7 @@ impl Planning {
         Ok(plan)
     }
 
-    /// Reads the targets as they are now, and the identity that reads at each site. Reads nothing for a chained
+    /// Reads the targets as they are now, and the identity of the login at each site. Reads nothing for a chained
     /// deletion.
     async fn read_targets(
         &self,

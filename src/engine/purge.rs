@@ -1,8 +1,8 @@
 //! The purge ladder (P3): says what can be done about stuck and blocked steps, and does it.
 //!
-//! No rung calls a cloud by itself. `retry` retries the step. `unpin` is a deletion of the edges that block the
-//! step, planned behind its own write guard and under the guards of every deletion, while the step waits. `reset` and
-//! `force` retry the step with another call. `runbook` and `forget` send nothing.
+//! No rung calls a cloud by itself. `retry` retries the step. `unpin` is a deletion of the edges that block the step;
+//! it is planned behind its own write guard and checked like every deletion, while the step waits. `reset` and `force`
+//! retry the step with another call. `runbook` and `forget` send nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,8 +118,8 @@ impl Purging {
         })
     }
 
-    /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the deletion's
-    /// steps whose accepted delete is delayed.
+    /// Returns the blocked steps, and the stuck steps except those that are stuck only because of another stuck step.
+    /// If there are none, returns the deletion's steps whose accepted delete is delayed.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();

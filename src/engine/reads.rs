@@ -72,7 +72,7 @@ pub(super) struct Reads {
 
 impl Reads {
     /// Releases the permit of a read. Returns the answer if it is good or the read is not repeated; otherwise waits as
-    /// long as the cloud asks, or for the back-off, and then has the caller read again.
+    /// long as the cloud asks, or for the back-off, and then tells the caller to repeat the read.
     async fn read_again<T>(
         &self,
         patience: &mut Patience<'_>,

@@ -16,13 +16,13 @@ pub(super) const PAGE: usize = 2_000;
 pub(super) struct Removal {
     pub(super) clock: Clock,
     pub(super) journal: Arc<Journal>,
-    /// How many times a re-created resource is deleted again, before a person is asked.
+    /// How many times a re-created resource is deleted again, before a person must decide about it.
     pub(super) recreate_max: u32,
 }
 
 impl Removal {
     /// Counts that a resource, or a copy of it, was re-created, and deletes it again. If that has happened more often
-    /// than `recreate_max`, a person is asked instead.
+    /// than `recreate_max`, a person must decide about it instead.
     pub(super) async fn remove_again(
         &self,
         tombstone: &Tombstone,
@@ -54,7 +54,7 @@ impl Removal {
 }
 
 /// Returns for how many resources of a kind one list searches. If the filter takes only one value, a list without
-/// it searches for all.
+/// the filter searches for all of them.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
         true => kind.calls.values_per_list(filter),

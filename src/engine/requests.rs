@@ -90,8 +90,8 @@ impl KeyedRequests {
         })
     }
 
-    /// Returns the deletion that an earlier request under the key asked for, also if the resource is gone since then
-    /// or a cloud does not answer now.
+    /// Returns the deletion that an earlier request under the key asked for, even if the resource is gone by now or a
+    /// cloud does not answer now.
     pub(super) async fn deletion_asked_for(
         &self,
         request: &KeyedRequest,

@@ -19,7 +19,8 @@ use crate::ledger::{Capacity, ClaimedStep, Membership};
 use crate::system::config::Settings;
 
 /// Steps are claimed in advance for the calls of at least this time. In this time the ledger writes an outcome and a
-/// claim, so that a free permit need not wait for the ledger. A shorter latency of a site counts as this.
+/// claim, so that a free permit need not wait for the ledger. A site whose latency is shorter is treated as if its
+/// latency were this long.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
 /// Steps are claimed in advance for the calls of at most this time, even if the ledger is slower, because no other
 /// engine can send a step that is claimed.
@@ -90,8 +91,8 @@ pub(super) struct Runtime {
     calls: VecDeque<QueuedCall>,
     /// Reads that wait for a permit, the oldest first. They belong to no deletion.
     reads: VecDeque<oneshot::Sender<Instant>>,
-    /// Whether a call or a read got the last permit. They alternate, so that neither waits until the others
-    /// have ended (I12).
+    /// Whether a call or a read got the last permit. Calls and reads alternate, so that no call waits for all reads to
+    /// end, and no read waits for all calls (I12).
     last: Traffic,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
@@ -151,8 +152,8 @@ impl Drop for Permit<'_> {
 }
 
 impl Runtime {
-    /// Whether a person paused the site, or its login is refused or has lost rights. A person's pause ends by a resume,
-    /// and the other reasons end once the login has its rights.
+    /// Whether a person paused the site, or its login is refused or has lost rights. A person's pause ends when a
+    /// person resumes the site, and the other reasons end once the login has its rights.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
@@ -246,7 +247,7 @@ impl Runtime {
         }
     }
 
-    /// Takes the request that gets the next permit out of its queue; none if both queues are empty.
+    /// Removes from its queue the request that gets the next permit, and returns it; none if both queues are empty.
     fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Traffic)> {
         if (self.last == Traffic::Call || self.calls.is_empty())
             && let Some(read) = self.reads.pop_front()
@@ -364,13 +365,13 @@ impl Sites {
         self.lock().values().map(Runtime::shown).collect()
     }
 
-    /// Signs in to a site only when something is asked about it, from now on.
+    /// From now on, signs in to a site only when a command or query names it.
     pub(super) fn sign_in_to_named_only(&self) {
         self.only_named.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the refused login of a site due at once and restarts its pauses, because a person asks (I15). Returns
-    /// whether the login had been refused.
+    /// Makes the refused login of a site due at once and resets the pause between its sign-ins, because a person
+    /// resumed the site or retried steps there (I15). Returns whether the login had been refused.
     pub(super) fn ask_site_again(&self, site: &Site) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site).filter(|site| site.refusals > 0) else {
@@ -395,8 +396,8 @@ impl Sites {
         }
     }
 
-    /// Begins a claim. Call this before the ledger is asked, so that the claim also notes what is cancelled while it
-    /// is written.
+    /// Begins a claim. Call this before the ledger writes the claim, so that the claim also notes the deletions that
+    /// are cancelled in the meantime.
     pub(super) fn begin_claim(&self) -> Arc<Claim> {
         let claim = Arc::<Claim>::default();
         let mut claims = lock(&self.claims);
@@ -879,7 +880,7 @@ mod tests {
         sites.withdraw_calls("one");
         assert!(!sites.may_send(&site, "one", &claim));
         assert_eq!(sites.call_permit(&site, "one", &claim).await, None);
-        // The calls of other deletions are sent, and those of a later claim, after a resume.
+        // The calls of other deletions are sent. After a resume, so are the calls of a later claim.
         assert!(sites.may_send(&site, "two", &claim));
         assert!(sites.may_send(&site, "one", &sites.begin_claim()));
     }

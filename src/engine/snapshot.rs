@@ -53,7 +53,7 @@ impl Publishing {
             if let Err(error) = publishing.publish_now().await {
                 tracing::warn!(%error, "a snapshot could not be built");
                 run.failed(&error);
-                // The change is still to be shown, after the pause below.
+                // The change still has to be shown, after the pause below.
                 publishing.journal.mark_dirty();
             }
             drop(run);
@@ -100,8 +100,8 @@ impl Publishing {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    /// Builds a snapshot from the ledger, the status of the engine and those of the sites. Version and time are those
-    /// of the last snapshot.
+    /// Builds a snapshot from the ledger, the status of the engine and the statuses of the sites. Version and time are
+    /// those of the last snapshot.
     async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();

@@ -32,9 +32,10 @@ pub(super) struct CopySweep {
 }
 
 impl CopySweep {
-    /// Deletes copies that were created without passing the gate: copies without a tombstone whose tag names an
-    /// original that is being deleted or gone, or that have its id. So a local site that reads the original in between
-    /// does not get it back (T12). A resource that has only the name and project of the original is left to a person.
+    /// Deletes copies that were created without passing the gate, once their original is being deleted or gone. Such a
+    /// copy has no tombstone, and its tag names the original, or it has the original's id. So a local site that reads
+    /// the original before the original is gone does not keep a copy of it (T12). A resource that has only the name and
+    /// project of the original is left to a person.
     pub(super) async fn sweep(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -93,8 +94,8 @@ impl CopySweep {
         by
     }
 
-    /// Searches for resources with the name and project of originals that are gone. A name does not prove that
-    /// a resource is a copy, so none is deleted (T14): a person is asked.
+    /// Searches for resources with the name and project of originals that are gone. A name does not prove that a
+    /// resource is a copy, so none is deleted (T14): a person must decide about them.
     async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
         let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
         for original in originals {

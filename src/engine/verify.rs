@@ -1,7 +1,7 @@
 //! Verifies that resources are gone: absence is confirmed, never assumed (I13).
 //!
-//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14).
-//! [`observation_wait`] decides how long they are gathered. [`super::confirm`] interprets what was observed.
+//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14). [`observation_wait`]
+//! decides how long they are gathered. [`super::confirm`] interprets the observations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -31,9 +31,9 @@ const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
 /// The pause after a search, as a multiple of the search's duration: a search covers the verifying steps of all
 /// deletions.
 const OBSERVATION_REST: u32 = 2;
-/// The shortest pause before the next search, if steps are to be gathered for longer.
+/// The shortest pause before the next search while steps are gathered for a later observation.
 const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum number of observations of one kind at a site at a time, each for other deletions, because the list of a
+/// Maximum number of observations of one kind at a site at a time, each for different deletions, because the list of a
 /// large deletion takes long.
 const OBSERVATIONS_AT_ONCE: usize = 4;
 /// Maximum number of steps of one observation: some 10 MB of rows.
@@ -56,7 +56,7 @@ pub(super) struct Verifying {
 /// The observations under way.
 #[derive(Default)]
 pub(super) struct Observations {
-    /// The numbers of the deletions of each observation, by site and listed kind.
+    /// By site and listed kind, for each observation: the numbers that its deletions have in this ledger.
     deletions: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     /// When to search for due observations again.
     next_search: Option<DateTime<Utc>>,

@@ -288,7 +288,7 @@ impl Federation {
             } = importer.deployment.clone();
             let seen = importing.get(&name);
             let status = importer_status(importer, seen, newest.1);
-            // If another deployment took this service and region, both are listed.
+            // If another deployment took this service and region, both deployments are listed.
             let same = rows.iter_mut().find(|row| {
                 (&row.service, &row.region) == (&service, &region)
                     && row.name.as_ref().is_none_or(|known| *known == name)

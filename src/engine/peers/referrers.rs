@@ -81,7 +81,7 @@ impl BackReferences {
     }
 
     /// Checks that another deployment asks only about kinds of its own service (P13). An importer watches a deployment
-    /// only for those.
+    /// only for those kinds.
     fn check_services(&self, question: &Question) -> Result<(), String> {
         let from = &question.from;
         if *from == self.deployments.home {
@@ -287,9 +287,9 @@ impl BackReferences {
         Ok(waits)
     }
 
-    /// Returns the resources that a step waits for in this deployment, apart from importers: those of the steps of its
-    /// deletion that must end first, and registry resources that refer to its resource. None means that the step waits
-    /// for something else or for nothing, or that there are too many referrers to name.
+    /// Returns the resources of this deployment that a step waits for: those of the steps of its deletion that must end
+    /// first, and registry resources that refer to its resource. Resources of importers are left out. None means
+    /// that the step waits for something else or for nothing, or that there are too many referrers to name.
     async fn waited_for_here(
         &self,
         key: &ResourceKey,
@@ -318,8 +318,8 @@ impl BackReferences {
         Ok(referrers.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns a few of the referrers of a resource whose references must be removed first: those that are not
-    /// being deleted under its root.
+    /// Returns a few of the referrers whose references to this resource must be removed first: those that are not being
+    /// deleted under the resource's root.
     pub(super) async fn referrers_that_stay(
         &self,
         key: &ResourceKey,

@@ -52,24 +52,24 @@ impl ByStep {
 pub(super) struct PlanRequest {
     #[schema(min_items = 1)]
     targets: Vec<TargetInput>,
-    /// Whether the resources that depend on the targets go too.
+    /// Whether the resources that depend on the targets are deleted too.
     #[serde(default)]
     cascade: bool,
     #[serde(default)]
     on_failure: OnFailure,
     #[serde(default)]
     drift: DriftPolicy,
-    /// Whether floating IPs of ports that go are deleted, and not only detached.
+    /// Whether floating IPs of deleted ports are deleted, and not only detached.
     #[serde(default)]
     release_floating_ips: bool,
-    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// Whether resources that other projects may use are deleted too: public and community images, shared networks
     /// (N19).
     #[serde(default)]
     include_public: bool,
     /// Whether the project itself is deleted too, once everything that belongs to it is gone in each region (N19).
     #[serde(default)]
     with_project: bool,
-    /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
+    /// Whether the servers that are plugged into deleted ports are deleted too, and not only unplugged (N4).
     #[serde(default)]
     with_servers: bool,
 }
@@ -113,18 +113,18 @@ pub(super) struct DeletionRequest {
     /// The hash of a plan, instead of targets: exactly this plan is carried out, or nothing (P1). Other options
     /// of this request must be those of the plan.
     plan_hash: Option<String>,
-    /// Whether the resources that depend on the targets go too.
+    /// Whether the resources that depend on the targets are deleted too.
     cascade: Option<bool>,
     on_failure: Option<OnFailure>,
     drift: Option<DriftPolicy>,
-    /// Whether floating IPs of ports that go are deleted, and not only detached.
+    /// Whether floating IPs of deleted ports are deleted, and not only detached.
     release_floating_ips: Option<bool>,
-    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// Whether resources that other projects may use are deleted too: public and community images, shared networks
     /// (N19).
     include_public: Option<bool>,
     /// Whether the project itself is deleted too, once everything that belongs to it is gone in each region (N19).
     with_project: Option<bool>,
-    /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
+    /// Whether the servers that are plugged into deleted ports are deleted too, and not only unplugged (N4).
     with_servers: Option<bool>,
     /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, a cloud that
     /// does not answer for longer than `[engine] read_patience` refuses the deletion.

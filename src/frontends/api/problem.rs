@@ -24,7 +24,7 @@ const DETAIL_BYTES_MAX: usize = 4096;
 /// | nothing has this path, id or name | 404 | `not-found` | |
 /// | the path does not take this method | 405 | `method-not-allowed` | |
 /// | several resources match | 409 | `ambiguous` | `candidates` |
-/// | a blocker refuses | 409 | `blocked` | `refused`, `blockers` |
+/// | a blocker prevents the deletion | 409 | `blocked` | `refused`, `blockers` |
 /// | the cloud differs from the plan | 409 | `drifted` | `changes` |
 /// | impossible in the present state | 409 | `conflict` | |
 /// | plan or events no longer kept | 410 | `expired` | `oldest` |

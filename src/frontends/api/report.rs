@@ -56,11 +56,11 @@ enum TreeNode {
         next_attempt_at: Option<DateTime<Utc>>,
         blockers: Vec<Blocker>,
         last_error: Option<StepError>,
-        /// The steps that must go before it.
+        /// The steps that must go before this step.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false, no_recursion)]
         children: Option<Vec<TreeNode>>,
-        /// True, instead of `children`, if the steps that must go before it are roots of their own.
+        /// True, instead of `children`, if the steps that must go before this step are roots of their own.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         truncated: Option<bool>,

@@ -25,7 +25,7 @@ pub(super) struct Steering {
 }
 
 impl Sent<Steering> {
-    /// Submits the command, and returns the state with which the caller reads its answer.
+    /// Submits the command, and returns the [`Api`] with which the handler reads its answer.
     pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
         let Self(api, Steering { reason }) = self;
         api.submit(command, reason).await?;
@@ -112,7 +112,7 @@ pub(super) struct RetryRequest {
 
 /// Retry all steps that match, now.
 ///
-/// The answer has the number of steps that can be retried, and of the others by the reason why they cannot.
+/// The answer has the number of steps that can be retried, and for each reason the number of steps that cannot.
 #[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
     request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
 pub(super) async fn retry_matching(Sent(api, body): Sent<RetryRequest>) -> Taken<Retried> {

@@ -207,7 +207,7 @@ page_params! {
     }
 }
 
-/// The tombstones of resources that are being deleted or were, for other engines' filters (I8).
+/// The tombstones of resources that are being deleted or were deleted, for other engines' filters (I8).
 #[utoipa::path(get, path = "/tombstones", operation_id = "listTombstones", tag = "tombstones",
     params(TombstoneParams), responses((status = 200, body = List<Tombstone>)))]
 pub(super) async fn tombstones(

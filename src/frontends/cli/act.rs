@@ -237,7 +237,7 @@ impl Verb for Prune {
 #[derive(Serialize)]
 struct Done {
     id: String,
-    /// A table shows the short id of a deletion, and all of any other id.
+    /// A table shows the short id of a deletion, and the whole of any other id.
     #[serde(skip)]
     is_deletion: bool,
     did: &'static str,

@@ -18,7 +18,7 @@ use crate::present::{
 };
 
 columns! {
-    /// Deletions, each with the number of last characters by which the ids of the list differ.
+    /// Deletions, each with the number of last characters that tell the ids of the list apart.
     DELETIONS: (Deletion, usize), |row|
     "ID" 9 => suffix(&row.0.id, row.1);
     "STATE" 9 => row.0.state.as_str();

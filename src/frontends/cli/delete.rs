@@ -227,7 +227,7 @@ fn print(
     write_refusals(out, &deletion.refused)
 }
 
-/// After a wait that did not end with everything gone, tells the state, and what to do.
+/// After a wait that did not end with everything gone, says which state the deletion is in, and what to do.
 fn say_what_is_left(
     session: &mut Session<'_>,
     deletion: &Deletion,

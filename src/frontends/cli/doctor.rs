@@ -15,7 +15,7 @@ columns! {
     "FOUND" 9 => row.found;
 }
 
-/// Writes the checks, and below a table `next` if no check failed; the exit code says whether one failed.
+/// Writes the checks. Below a table, also writes `next` if no check failed. The exit code says whether one failed.
 pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result<Exit> {
     // The table is not cut to the terminal's width, because the end of a finding matters.
     let format = match out.format {

@@ -1,6 +1,6 @@
-//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes of what needs a person,
-//! tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of the ledger, and the
-//! resources of a kind.
+//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes by which steps and deletions
+//! need a person, tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of the ledger,
+//! and the resources of a kind.
 
 use std::time::Duration;
 
@@ -177,8 +177,8 @@ async fn deletions(
     session.ask_all(deletions, is_chosen).await
 }
 
-/// Lists what needs a person: stuck steps, then steps that are still retried, steps that a cloud works on
-/// for long, and refused deletions.
+/// Lists the steps and deletions that need a person: stuck steps, then steps that are still retried, steps that a cloud
+/// has been working on for a long time, and refused deletions.
 async fn stuck(
     session: &Session<'_>,
     older_than: Option<DateTime<Utc>>,

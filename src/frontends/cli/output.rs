@@ -181,7 +181,7 @@ impl<'a> Printer<'a> {
         Ok(true)
     }
 
-    /// Writes one value as JSON or YAML; otherwise as `csv` or for `people`.
+    /// Writes one value as JSON or YAML. Calls `csv` to write CSV, and `people` for any other format.
     pub(super) fn report<T: Serialize>(
         &mut self,
         value: &T,
@@ -258,7 +258,8 @@ impl<'a> Printer<'a> {
 
 /// Smallest width to which a cell of several words is cut.
 const WORDS_WIDTH_MIN: usize = 20;
-/// A column of this weight or less is shown only while no heavier one is cut below [`WORDS_WIDTH`] for it.
+/// A column of this weight or less is shown only if no heavier column must be cut below [`WORDS_WIDTH`] to make room
+/// for it.
 const LIGHT: u8 = 4;
 /// Width up to which a cell of several words is worth more than a light column.
 const WORDS_WIDTH: usize = 50;
@@ -279,7 +280,7 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
         return columns.into_iter().map(|column| Some(column.1)).collect();
     };
     let mut widths = vec![None; columns.len()];
-    // The heaviest come first; of equal ones the first. One is always kept.
+    // The heaviest columns come first; among columns of equal weight, the leftmost. One column is always kept.
     columns.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.weight(*column)));
     let (mut needed, mut readable) = (0, 0);
     columns.retain(|(column, whole, least)| {

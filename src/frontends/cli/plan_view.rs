@@ -109,7 +109,7 @@ pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<(
     to.section("Refused: nothing will be sent", lines.chain(more))
 }
 
-/// Names the option where a reason names the cascade.
+/// Names the option `--cascade` in a reason that advises the cascade.
 pub(super) fn with_options(reason: &str) -> String {
     reason.replace(ADD_CASCADE, "; add --cascade to delete it too")
 }

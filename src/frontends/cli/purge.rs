@@ -126,8 +126,8 @@ fn offered(offer: &Offer) -> &'static str {
     if offer.why_not.is_none() { "yes" } else { "no" }
 }
 
-/// Writes a line for each action of a rung, or the reason why the rung is not offered, and one for what it leaves. The
-/// first line also names the rung.
+/// Writes, for each rung, a line for each of its actions, or the reason why the rung is not offered; and a line for the
+/// resources that it leaves behind. The first line of a rung also has its name.
 fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<()> {
     let (subject, confirm) = (&ladder.subject, &ladder.confirm);
     out.say(format!("{subject}, in deletion {confirm}"))?;

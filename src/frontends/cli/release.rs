@@ -1,4 +1,4 @@
-//! `gone release`: releases a tombstone, or a deployment whose clearance steps wait for (G12).
+//! `gone release`: releases a tombstone, or a deployment, so that no step waits for its clearance any longer (G12).
 
 use clap::Args;
 
@@ -85,8 +85,8 @@ async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command
     Err(Failure::wrong(message, advice))
 }
 
-/// Finds the deployment of this name. Returns its name in words, and the command that releases it, which a person has
-/// confirmed unless `yes` is set.
+/// Finds the deployment of this name. Returns the words `deployment NAME`, and the command that releases it, which a
+/// person has confirmed unless `yes` is set.
 async fn deployment(
     session: &mut Session<'_>,
     name: &str,

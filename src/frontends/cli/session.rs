@@ -62,8 +62,8 @@ impl Session<'_> {
         }
     }
 
-    /// Submits a command, and submits it again while a cloud does not answer, until the deadline (N16). Takes from
-    /// the receipt what the verb needs.
+    /// Submits a command, and submits it again while a cloud does not answer, until the deadline (N16). Returns the
+    /// part of the receipt that `take` extracts.
     pub(super) async fn submit<T>(
         &mut self,
         command: Command,

@@ -18,8 +18,8 @@ use crate::present::{or_empty, state_words, targets_in_full, time, time_or_empty
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
-/// Number of the ledger's newest events among which those of the deletion are searched. If it has none there, its
-/// oldest events are read. Either time, at most [`PAGES_MAX`] pages are read.
+/// Number of the ledger's newest events that are searched for events of the deletion. If the deletion has none among
+/// them, its oldest events are read. Either time, at most [`PAGES_MAX`] pages are read.
 const EVENTS_BACK: i64 = 10_000;
 const PAGES_MAX: usize = 20;
 

@@ -1,7 +1,7 @@
 //! `gone tree`: a deletion's steps as a tree: below each step are those that must go before it.
 //!
-//! A step that several others wait for appears once, below the deepest of them (a port below its subnet, not
-//! below the network beside it). A step's blockers at other deployments are below it too.
+//! A step that several others wait for appears once, below the deepest of them (a port below its subnet, and not a
+//! second time directly below the network). A step's blockers at other deployments are below it too.
 
 mod drawn;
 
@@ -72,8 +72,8 @@ pub struct Node<'a> {
     pub children: Vec<Node<'a>>,
 }
 
-/// Returns the roots in the order of their ids: the steps that no other waits for; of a cycle, also steps that others
-/// wait for.
+/// Returns the roots in the order of their ids: the steps that no other waits for. If steps form a cycle, some of them
+/// are roots although others wait for them.
 pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     let by_id: BTreeMap<i64, &Step> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));

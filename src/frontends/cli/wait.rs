@@ -40,7 +40,7 @@ pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 const QUERY_EVERY: Duration = Duration::from_millis(250);
 /// Longest pause between two checks of the clock, if no event ends it earlier.
 const EVENTS_WAIT_MS: u64 = 1000;
-/// Longest delay until the end of this deletion is noticed while others cause events without end.
+/// Longest delay until the end of this deletion is noticed while other deletions cause events without end.
 const EVENTS_EVERY: Duration = Duration::from_millis(50);
 
 /// The decision that follows from the present state of a deletion.
@@ -53,9 +53,10 @@ pub enum Verdict {
     Continue,
 }
 
-/// Decides whether to wait longer. `next_attempt_at` is the earliest one of the blocked steps; it counts
-/// only if all steps that are left wait for these. `deadline` is `None` for `--wait` without a duration: then the wait
-/// ends when the first next attempt is more than 60 minutes away, or the deletion waits for a person.
+/// Decides whether to wait longer. `next_attempt_at` is the earliest next attempt of the blocked steps; it counts only
+/// if all steps that are left are blocked or wait for blocked steps. `deadline` is `None` for `--wait` without a
+/// duration: then the wait ends when the first next attempt is more than 60 minutes away, or the deletion waits for a
+/// person.
 pub fn verdict_of(
     deletion: &Deletion,
     next_attempt_at: Option<DateTime<Utc>>,
@@ -125,7 +126,8 @@ pub(super) async fn follow(
 }
 
 /// Ends a verb; `works` says whether the verb gave the engine work. If the engine ends with the verb, waits until each
-/// deletion has ended or nothing more can run, and says on standard error how each ended; not after ctrl-c.
+/// deletion has ended or nothing more can run, and says on standard error how each ended. After ctrl-c it does not
+/// wait.
 pub(super) async fn carry_on(
     session: &mut Session<'_>,
     works: bool,

@@ -79,7 +79,7 @@ impl BulkCommands {
     }
 
     /// Returns the outcome in words, with the summary last, because the last message stays on the screen. `:events`
-    /// has all of them.
+    /// shows all of these messages.
     pub(super) fn messages(&self) -> Vec<(Tone, String)> {
         let refused: usize = self.refused.values().sum();
         let numbers = [

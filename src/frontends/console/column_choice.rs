@@ -1,6 +1,6 @@
-//! Handles `:columns`, in which a person chooses the columns that a list or a tree shows, or after which they write the
-//! names. The choice is kept by the word of the pane; all trees have one choice. Without a choice, those columns are
-//! shown for which the screen is wide enough.
+//! Handles `:columns`. Alone, it opens a list in which a person chooses the columns that a list or a tree shows; with
+//! names after it, it shows those columns. The choice is kept by the word of the pane; all trees have one choice.
+//! Without a choice, a pane shows the columns for which the screen is wide enough.
 
 use super::command::DEFAULT;
 use super::event::Effect;

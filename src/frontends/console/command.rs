@@ -127,7 +127,7 @@ fn unique(lines: impl Iterator<Item = String>) -> Vec<String> {
     lines.filter(|line| seen.insert(line.clone())).collect()
 }
 
-/// Whether the name of a project is being typed, for which the projects must be known.
+/// Whether the name of a project is being typed. To complete it, the projects must be known.
 pub(crate) fn names_project(typed: &str) -> bool {
     let last = typed.rsplit(' ').next().unwrap_or_default();
     typed.trim_start().starts_with("project ") || last.starts_with("project=")

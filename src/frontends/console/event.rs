@@ -12,7 +12,7 @@ use crate::system::config::Choice;
 
 use super::Exit;
 
-/// Recognizes the answer to a query, a command or a request for events.
+/// Identifies the answer to a query, a command or a request for events.
 pub(crate) type Ticket = u64;
 
 /// An event that may change the state. The loop passes events on one at a time, in one order.
@@ -36,11 +36,11 @@ pub enum Event {
     Snapshot(Arc<Snapshot>, DateTime<Utc>),
     /// The engine publishes no more snapshots: it has ended, or cannot be reached.
     EngineGone,
-    /// The answer to [`Effect::Query`] with that ticket.
+    /// The answer to [`Effect::Query`] with this ticket.
     Answer(Ticket, Result<Page, ControlError>, DateTime<Utc>),
-    /// The answer to [`Effect::Submit`] with that ticket.
+    /// The answer to [`Effect::Submit`] with this ticket.
     Receipt(Ticket, Result<Receipt, ControlError>, DateTime<Utc>),
-    /// The answer to [`Effect::Follow`] with that ticket.
+    /// The answer to [`Effect::Follow`] with this ticket.
     Followed(Ticket, Result<Vec<LedgerEvent>, ControlError>),
     /// Time has passed. Sent while [`super::State::wants_tick`] is true; the console in lines also sends it while a
     /// screen remains to be printed.

@@ -1,8 +1,8 @@
 //! Reads the keys, clicks and pasted texts of the person from the terminal.
 //!
-//! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once what was typed
-//! ahead of a guarded screen; and a reader that also reports the window's size may keep a key that arrives with a
-//! resize until the next key.
+//! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once the input that
+//! was typed ahead of a guarded screen; and a reader that also reports the window's size may keep a key that arrives
+//! with a resize until the next key.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
