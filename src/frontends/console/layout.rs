@@ -6,7 +6,7 @@ use super::panes::kit::Pane;
 use super::render_context::{Cell, RenderContext};
 
 /// On a screen with fewer columns or rows, the console only says that the screen is too small, or shows an open
-/// question in short.
+/// question in a short form.
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
 /// Minimum width of a screen on which the detail is beside the table, and not below it.
@@ -14,7 +14,7 @@ const SIDE_FROM: u16 = 160;
 /// Maximum number of rows for one sentence of the pinned lines.
 pub(super) const HEAD_ROWS_MAX: usize = 4;
 
-/// The areas of a screen, and the lines pinned above its rows.
+/// The areas of a screen, and the lines pinned above its table.
 pub(super) struct Layout {
     pub(super) head_lines: Vec<Cell>,
     pub(super) header: Rect,
@@ -40,7 +40,7 @@ pub(super) fn of(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Opt
     }
     let area = Rect::new(0, 0, size.0, size.1);
     let head_lines = head_lines(pane, look, area);
-    // Over a slow line the detail is below the table, because it is written again whenever the cursor moves.
+    // The detail is written again whenever the cursor moves. Over a slow line it is below the table, where it is short.
     let is_beside =
         area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing;
     // The detail has the same height for all rows of a pane, so that nothing jumps while the cursor moves. Over a slow

@@ -11,10 +11,10 @@
 //!    [`run`] and [`run_plain`] perform. So any sequence of keys can be a unit test.
 //! 2. Keys become actions through one table, which feeds the help and the footer too.
 //! 3. A frame is drawn from the state alone, costs only the rows on the screen, and only the cells that
-//!    differ are written: an idle console writes no byte to the terminal.
+//!    differ from the frame before are written: an idle console writes no byte to the terminal.
 //! 4. No single key begins or abandons a deletion. `D` asks the engine for a plan; the plan's screen cannot be skipped;
-//!    then the name or short id of the resource, or the number of marked resources, must be typed. Keys count for a
-//!    guarded screen only once it is visible.
+//!    then the name or short id of the resource, or the number of marked resources, must be typed. A guarded
+//!    screen accepts keys only once it is visible.
 //! 5. Long lists of the ledger are read only as far as the cursor goes: page by page, or in the tree of a deletion its
 //!    branches and the steps near the cursor. For a tree, `:stuck` and `:retrying`, the engine searches for the rows
 //!    that match a filter. So a deletion of a million steps costs no more than a small one.
@@ -86,8 +86,8 @@ pub struct ConsoleOptions {
     pub start: Option<String>,
     /// Saved views by name, each as it would be typed after `:`.
     pub views: BTreeMap<String, String>,
-    /// The names of the columns that a pane shows, separated by spaces, by the word of the pane, or by `tree` for all
-    /// trees. A pane without an entry shows as many columns as fit on the screen.
+    /// The columns that each pane shows: their names, separated by spaces. The key is the word of the pane, or `tree`
+    /// for all trees. A pane without an entry shows as many columns as fit on the screen.
     pub columns: BTreeMap<String, String>,
     /// The settings file in which views and columns are saved; `None` if they cannot be saved.
     pub settings_file: Option<PathBuf>,
@@ -120,9 +120,9 @@ pub struct Practice {
 /// The process in which the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineMode {
-    /// In this process: quitting asks what happens to its work, if it has any.
+    /// In this process: quitting asks what happens to the engine's work, if there is any.
     Embedded,
-    /// In another process, which continues whatever this console does.
+    /// In another process, which continues when this console ends.
     Attached,
 }
 
@@ -133,8 +133,8 @@ pub enum Exit {
     Quit,
     /// The person quit; an embedded engine with work continues without a terminal.
     LeaveRunning,
-    /// The person quit and stops an embedded engine; its ledger keeps the work that is left, unless it ends with the
-    /// practice cloud.
+    /// The person quit and stops an embedded engine; its ledger keeps the work that is left, unless the ledger ends
+    /// with the practice cloud.
     Stop,
     /// The terminal hung up, or the input of the console in lines ended.
     HangUp,

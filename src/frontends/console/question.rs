@@ -30,7 +30,7 @@ impl Question {
     }
 }
 
-/// The effect of an option in short, and the rest of its sentence.
+/// The effect of an option in a few words, and the rest of the sentence.
 type OptionWords = (&'static str, &'static str);
 
 /// Returns the question that is open, if one is.

@@ -53,7 +53,7 @@ pub(crate) struct RenderContext<'k> {
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
 
-/// The context in which a row's cells are written to be searched, sorted by or copied: the same for every screen. A
+/// The context in which a row's cells are written for a search, a sort or a copy: the same for every screen. A
 /// search and a sort set its time to the present.
 pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
     keys: &KEYS,
@@ -188,8 +188,8 @@ impl RenderContext<'_> {
         self.like(StepState::Stuck, text)
     }
 
-    /// Returns lines of which the first, which states a fact, is plain, and the others, which explain it, are dim. An
-    /// action's name in braces is replaced by its key: `{refresh} asks again.`
+    /// Returns these lines: the first states a fact and is plain; the others explain the fact and are dim. An action's
+    /// name in braces is replaced by its key: `{refresh} asks again.`
     pub(crate) fn texts(&self, lines: &[impl AsRef<str>]) -> Vec<Cell> {
         let tones = std::iter::once(Tone::Plain).chain(std::iter::repeat(Tone::Dim));
         let lines = lines.iter().zip(tones);

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 
 use crate::control::Moment;
 
-/// Moves to one time after the other. While one move is under way, one other waits: moves by events are added to one by
-/// events and dropped behind one to a time, and a move to a time replaces either.
+/// Moves to one time after the other. While one move is under way, one other may wait. A further move by events is
+/// added to a waiting move by events, and is dropped if the waiting move is to a time. A further move to a time
+/// replaces the waiting move.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCursor {
     pub(super) under_way: Option<UnderWay>,
@@ -30,8 +31,8 @@ impl ReplayCursor {
         self.under_way.is_some() || self.asked.is_some()
     }
 
-    /// The time from which the next jump is counted: the one to which the last requested move leads, or `at`, the time
-    /// that is shown, without a move or if that move counts events.
+    /// The time from which the next jump is counted: the time to which the last requested move leads. It is `at`, the
+    /// time that is shown, if there is no such move or if that move is by events.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {

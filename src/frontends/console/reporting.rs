@@ -63,7 +63,7 @@ pub(super) async fn make(
     replaces: bool,
 ) -> Result<(), NotWritten> {
     let file = report.file.as_path();
-    // A long deletion takes a while to gather, so the question comes first.
+    // The report of a long deletion takes a while to gather, so the question comes first.
     if !replaces && fs::symlink_metadata(file).is_ok() {
         return Err(NotWritten::Exists);
     }

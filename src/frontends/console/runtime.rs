@@ -237,7 +237,7 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
             MouseEventKind::ScrollUp => Some(Event::Wheel { down: false }),
             _ => None,
         },
-        // SIGWINCH reports a resize. Focus and the terminal's answers are not asked for.
+        // SIGWINCH reports a resize. The console requests no reports of focus and no answers.
         _ => None,
     }
 }

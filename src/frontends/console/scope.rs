@@ -94,7 +94,7 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
     format!("there is no {what} \"{name}\"{hint}")
 }
 
-/// Maximum number of names that are listed for one that is unknown.
+/// Maximum number of known names that the message about an unknown name lists.
 const NAMED_MAX: usize = 6;
 
 impl EstateScope {

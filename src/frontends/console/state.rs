@@ -236,7 +236,7 @@ impl State {
         }));
     }
 
-    /// The time from which ages are counted.
+    /// The time that counts as the present when ages are computed.
     pub(super) fn ages_as_of(&self) -> DateTime<Utc> {
         self.shown_at().unwrap_or(self.now)
     }

@@ -123,9 +123,9 @@ impl Terminal {
         frame
     }
 
-    /// Writes the cells and the cursor that differ, as one synchronized update, or nothing if none differs. Over a slow
-    /// line it writes, without synchronization, as much as the line carries, unless the whole frame is `wanted`.
-    /// Returns false if some of the frame is left for the next call.
+    /// Writes the cells and the cursor that differ from those on the screen, as one synchronized update, or nothing if
+    /// none differs. Over a slow line it writes, without synchronization, as much as the line carries, unless the whole
+    /// frame is `wanted`. Returns false if some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
         frame: Buffer,

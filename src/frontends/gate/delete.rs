@@ -168,7 +168,7 @@ impl Gate {
         Ok(self.accepted(&id))
     }
 
-    /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that is to be deleted
+    /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that the engine deletes
     /// once nothing blocks it (`park`). Until a call is sent, the gate refuses as the cloud would; after that,
     /// nothing is undone.
     async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
@@ -212,8 +212,8 @@ impl Gate {
         }
     }
 
-    /// Whether the next attempt of each blocked step comes in this time, and so is worth the wait: a 503 of a second is
-    /// not a refusal.
+    /// Whether the next attempt of each blocked step comes in this time, and so is worth the wait: a 503 that lasts a
+    /// second is not a refusal.
     async fn all_move_within(&self, left: Duration, id: &str) -> Result<bool> {
         let now = self.parts.clock.now();
         let moves = |step: &Step| {
@@ -269,8 +269,8 @@ impl Gate {
         self.in_use(named, &deletion.note, kind, Some(deletion.id))
     }
 
-    /// Returns the cloud's refusal of a resource in use, with the error type of the cloud's answer, or else
-    /// the kind's type for a resource in use.
+    /// Returns the refusal to delete a resource, as the cloud words it for a resource in use. Its error type is `said`,
+    /// or else the kind's type for a resource in use.
     fn in_use(
         &self,
         named: &Named,

@@ -25,7 +25,7 @@ use crate::domain::text::{counted, escape};
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
 /// Maximum number of blockers of other projects that the service is asked about for one answer, and how many of
-/// them at once: no request of a tenant causes hundreds.
+/// them at once. Without these limits, one request of a tenant could cause hundreds of requests to the service.
 const ASKED_MAX: usize = 24;
 const ASKED_AT_ONCE: usize = 8;
 /// Longest time of the requests that ask the service about blockers when a client reads a deletion.
@@ -57,8 +57,8 @@ impl Gate {
         Ok(response)
     }
 
-    /// Returns a deletion without what the caller may not know: blockers of other projects that the service does not
-    /// show to the caller within this time, and those in other clouds, are only counted.
+    /// Returns a deletion that names only the blockers that the caller may know of: blockers of other projects that the
+    /// service does not show to the caller within this time, and those in other clouds, are only counted.
     pub(super) async fn as_shown_to(
         &self,
         caller: &Caller,
@@ -101,11 +101,11 @@ impl Gate {
             let service = &self.parts.kinds.get(&blocker.kind)?.service;
             let is_here = blocker.site == self.site && *service == self.service;
             let blocker = is_here.then(|| Named::new(&blocker.kind, &blocker.id))?;
-            // The service shows a project's id, and Keystone its name to few.
+            // The service shows only the id of the owner's project; Keystone shows the name to few callers.
             plan::name_owners(std::slice::from_mut(&mut refused), |_| Some(String::new()));
             Some((refused, blocker))
         });
-        // A blocker is named only if the service has shown it: no answer counts as hidden.
+        // A blocker is named only if the service has shown it: a blocker without an answer counts as hidden.
         let asked = here.take(ASKED_MAX).map(async |(refused, blocker)| {
             let row = self.row_for(head, &blocker).await;
             matches!(row, Ok(Some(_))).then_some(refused)

@@ -75,8 +75,8 @@ impl Gate {
         Ok(threads::offload_if_large(bytes, joined).await)
     }
 
-    /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
-    /// A list takes `large` with its first large page, and keeps this permit until the list ends.
+    /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not a page, or a
+    /// row cannot be read. A list takes `large` with its first large page, and keeps this permit until the list ends.
     async fn page(
         self: &Arc<Self>,
         response: Response,

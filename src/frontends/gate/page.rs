@@ -15,7 +15,7 @@ use crate::domain::kinds::Kind;
 pub(super) struct Page {
     /// All fields but the rows.
     json: Map<String, Value>,
-    /// The field of the rows.
+    /// Name of the field that has the rows.
     items: String,
     pub(super) rows: Vec<Row>,
     /// Number of rows that the service sent.
@@ -286,7 +286,7 @@ impl PageRequest {
         !self.missing.is_empty() || self.left_out().next().is_some()
     }
 
-    /// Whether the client's filter by state matches a row: one shown as deleting, or one as the service has
+    /// Whether the client's filter by state matches a row, which is shown as deleting or as the service has
     /// it (T21).
     pub(super) fn finds(&self, row: &Value, is_shown_deleting: bool) -> bool {
         let Some(filter) = &self.filter else {

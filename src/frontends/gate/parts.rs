@@ -30,7 +30,7 @@ const PAGE_ROWS: usize = 500;
 
 /// For each requested resource its parent that is being deleted, if any.
 type Wholes = Vec<Option<Named>>;
-/// Positions of the requested resources whose chain of parents has led to a resource.
+/// For a resource in the search: the positions of the requested resources whose chain of parents leads to it.
 type Places = BTreeSet<usize>;
 
 /// A search for the parents of resources, level by level.
@@ -257,7 +257,7 @@ impl<'g> Search<'g> {
                 match self.gate.phase(&whole.kind, &whole.id) {
                     Some(phase @ (Phase::Checking | Phase::Deleting)) => {
                         for place in places {
-                            // A parent in the phase deleting counts before one in the phase checking.
+                            // A parent in the phase deleting takes precedence over one in the phase checking.
                             if let Some(found) = self.wholes.get_mut(*place)
                                 && (found.is_none() || phase == Phase::Deleting)
                             {

@@ -119,7 +119,7 @@ impl Gate {
         Ok(response.map(|body| Either::Left(body.into())))
     }
 
-    /// Sends a request without a body, for an answer that is not compressed.
+    /// Sends a request without a body, and asks for an answer that is not compressed.
     pub(super) async fn send(&self, mut head: Head) -> Result {
         let identity = HeaderValue::from_static("identity");
         head.headers.insert(header::ACCEPT_ENCODING, identity);
@@ -136,7 +136,7 @@ impl Gate {
         if announced > Some(ANSWER_BYTES_MAX) {
             return Err(self.not_read(TOO_LONG));
         }
-        // An unknown length counts as small, until more bytes than that have come.
+        // An answer of unknown length counts as small until it exceeds `SMALL_BYTES_MAX`.
         let mut reserved = announced.unwrap_or(SMALL_BYTES_MAX);
         let mut share = self.reserve(reserved, read).await?;
         let (head, mut body) = response.into_parts();
@@ -195,7 +195,7 @@ impl Gate {
 
     fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Refusal {
         let mut innermost: &dyn std::error::Error = error;
-        // An error in the client's body is the cause of an error of sending.
+        // If the body from the client failed, its error is among the causes of this error.
         let mut is_clients = false;
         while let Some(cause) = innermost.source() {
             is_clients |= innermost

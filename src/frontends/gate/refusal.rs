@@ -13,7 +13,7 @@ use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
 
-/// A result whose error is the answer to the client; the answer itself, if no other type is named.
+/// A result whose error is the gate's refusal of the request. Its value is the answer, if no other type is named.
 pub(super) type Result<T = Response, E = Refusal> = std::result::Result<T, E>;
 
 /// Header that names the deletion, if there is one, in answers that the gate makes or changes.

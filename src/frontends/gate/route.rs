@@ -383,14 +383,14 @@ fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p Path
     Some(values)
 }
 
-/// Works like [`matched`], if the path does not go on below the pattern.
+/// Works like [`matched`], but only for a path that has as many segments as the pattern.
 fn whole<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPart>> {
     let ends = pattern.len() == path.len();
     ends.then(|| matched(pattern, path)).flatten()
 }
 
-/// Whether the path does not match the pattern, but the service could read it so: it decodes segments, and
-/// Pecan cuts any known suffix (in any case) off the last one.
+/// Whether the path does not match the pattern, but the service could read it as if it did: services decode
+/// segments, and Pecan cuts any known suffix (in any case) off the last one.
 fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
     if path.len() < pattern.len() {
         return false;

@@ -14,7 +14,7 @@ use crate::present::{cause_words, count, kind_words, step_reason, thousands};
 enum QueueKind {
     /// The steps that need a person, with the refused deletions and the slow steps.
     Stuck,
-    /// The steps that need a person for one cause.
+    /// The steps that need a person because of one cause.
     OfCause(Cause),
     Retrying,
 }
@@ -73,7 +73,7 @@ fn pane(which: QueueKind) -> Box<dyn Pane> {
 }
 
 impl QueueKind {
-    /// The queue's steps that fit the filter, for which the engine searches.
+    /// Returns a feed of the queue's steps that match the filter; the engine searches for them.
     fn steps(&self, filter: &str) -> Feed<QueueRow> {
         let (states, cause) = match self {
             Self::Stuck => (attention::STEP_STATES.to_vec(), None),

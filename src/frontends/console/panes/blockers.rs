@@ -67,11 +67,11 @@ impl BlockerRow {
 
 struct BlockersPane {
     words: String,
-    /// The step or deletion; `None` for a plan.
+    /// The step or deletion whose blockers are shown; `None` for a plan.
     of: Option<PurgeScope>,
 }
 
-/// Returns the blockers of a step or a deletion, which are queried.
+/// Returns a pane that queries and shows the blockers of a step or a deletion.
 pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
     let feed = feed_of(of.clone(), |item| match item {
         WorkItem::Step(step) => BlockerRow::of_step(step),

@@ -13,7 +13,7 @@ use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombsto
 use crate::frontends::console::render_context::WIDE;
 use crate::present::{at_path, count, kind_words};
 
-/// Shortest time between two listings by the clock, because each listing costs calls to the clouds.
+/// Shortest time between two listings that a clock starts, because each listing costs calls to the clouds.
 const LISTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 /// Number of rows near the cursor that are looked up in the ledger, more than a screen has.
 const LOOKED_UP_MAX: usize = 500;
@@ -26,7 +26,7 @@ struct BrowsePane {
     /// The widths of the kind's columns.
     widths: Vec<u16>,
     departures: Departures,
-    /// The names by id of the kinds to which the resources refer.
+    /// For each kind to which the resources refer, the names of its resources by id.
     lookups: Vec<Feed<(String, String)>>,
     /// Whether ids are shown instead of names.
     shows_ids: bool,
@@ -87,7 +87,7 @@ impl Refreshed for Departures {
     }
 }
 
-/// A listed resource, with its kind, by whose columns it can be searched too.
+/// A listed resource, with its kind: a search matches the text of the kind's columns too.
 struct Listed {
     resource: Resource,
     kind: Arc<KindInfo>,

@@ -1,4 +1,5 @@
-//! `:columns`, the columns of the list or tree below. Enter makes the list or tree show those that are marked.
+//! `:columns`, the columns of the list or tree from which this pane was opened. Enter makes the list or tree show those
+//! that are marked.
 
 use super::kit::*;
 

@@ -6,7 +6,7 @@ use super::kit::*;
 use crate::domain::model::Resource;
 use crate::present::{json_words, resource_words};
 
-/// Depth below which a value takes one line.
+/// Depth of nesting from which a whole value takes one line.
 const DEPTH_MAX: usize = 4;
 
 struct DetailsPane {

@@ -26,7 +26,7 @@ struct Entry {
 
 struct EventsPane;
 
-/// Returns the events as they are followed; in a replay, which has an end, they are queried.
+/// Opens the pane. It follows the events; in a replay, which has an end, it queries them.
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let messages: Vec<Entry> = around.messages.iter().map(Entry::of_message).collect();
     if !around.replays {
@@ -45,7 +45,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     Ok(listed(EventsPane, Feed::asking(ask, read)))
 }
 
-/// Sorts the entries by time, those of one moment in their order, and drops the oldest beyond [`KEPT_MAX`].
+/// Sorts the entries by time, and drops the oldest beyond [`KEPT_MAX`]. Entries of one moment keep their order.
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_by_key(|entry| entry.at);
     let over = entries.len().saturating_sub(KEPT_MAX);

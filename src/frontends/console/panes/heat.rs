@@ -1,5 +1,5 @@
-//! The share of calls to each site in the last hour that made a step blocked or stuck, because the cloud refused or
-//! failed. It is drawn in equal intervals of some minutes.
+//! The share of calls to each site in the last hour that made a step blocked or stuck, because the cloud refused the
+//! call or failed. It is drawn in equal intervals of some minutes.
 //!
 //! The engine counts the calls of all deletions. The counts are queried in the background, after the engine has made
 //! progress and at most once a minute; a frame draws the last answer.
@@ -22,8 +22,8 @@ struct Calls {
 }
 
 impl Calls {
-    /// The number of calls. A refusal that an observation finds in a later minute than its call counts as a call of
-    /// that minute too.
+    /// The number of calls. If an observation finds that a call of an earlier minute was refused, the refusal counts as
+    /// a call of the later minute too.
     fn all(self) -> u64 {
         self.answered.max(self.refused)
     }
@@ -35,7 +35,7 @@ impl Calls {
     }
 }
 
-/// Sums the calls to a site in the hour before `until` in `cells` equal intervals. Their number must divide 60.
+/// Sums the calls to a site in the hour before `until` in each of `cells` equal intervals. `cells` must divide 60.
 fn cells(hour: &LastHour, site: &Site, cells: usize, until: DateTime<Utc>) -> Vec<Calls> {
     let mut sums = vec![Calls::default(); cells];
     let passed = (until - hour.until).num_minutes().max(0);

@@ -1,6 +1,6 @@
 //! `:home`, the first screen. Its sections show the steps and deletions that need a person, each with its next key, the
 //! deletions that run and how long they take, when blocked steps are retried, the sites, the deletions of the last day,
-//! and for which causes steps need a person. While nothing is under way and nothing needs a person, another section
+//! and the causes for which steps need a person. While nothing is under way and nothing needs a person, another section
 //! counts the resources of each kind and site.
 //!
 //! ```text
@@ -188,7 +188,7 @@ impl HomePane {
         rows.extend(shown.map(|it| HomeRow::Deletion(Box::new(it))));
     }
 
-    /// When blocked steps are due for their next attempt.
+    /// The section that says when blocked steps are due for their next attempt.
     fn retried(&self) -> Option<Section> {
         let upcoming = self.upcoming.rows.first()?;
         let total = upcoming.now + upcoming.columns.iter().sum::<u64>();
@@ -237,7 +237,7 @@ impl HomePane {
         rows.extend(shown.map(|it| HomeRow::Cause(Box::new(it), most)));
     }
 
-    /// The number of resources of each kind.
+    /// Adds the section with the number of resources of each kind.
     fn resources(&self, rows: &mut Vec<HomeRow>) {
         let counts = self.census.counts();
         let total: u64 = counts.iter().map(|it| it.total()).sum();
@@ -258,7 +258,7 @@ impl HomePane {
         rows.extend(shown.map(|it| HomeRow::Kind(Box::new(it))));
     }
 
-    /// The facts about a site; on a wide screen behind a picture of its last hour.
+    /// The facts about a site; on a wide screen after a picture of its last hour.
     fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
         let facts = site_facts(site, look);
         // The reason why a site does not answer needs the width.

@@ -1,5 +1,5 @@
 //! The panes, each in its own file. Besides that file, a new pane needs only its `mod` line and its line in the table
-//! below. (The table does not declare the modules, because rustfmt finds only written `mod` lines.)
+//! below. (The table does not declare the modules, because rustfmt finds only `mod` lines that are written out.)
 
 mod attention;
 mod blockers;

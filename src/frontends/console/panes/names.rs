@@ -48,7 +48,7 @@ pub(super) fn look_up(kind: &str, site: Option<Site>) -> Feed<(String, String)> 
     Feed::reading(resources, read).in_background(TimeDelta::MAX)
 }
 
-/// Looks up the names of projects, for each cloud at one of these sites.
+/// Looks up the names of projects: for each cloud, at one of these sites.
 pub(super) fn look_up_projects<'s>(
     sites: impl Iterator<Item = &'s Site>,
 ) -> Vec<Feed<(String, String)>> {

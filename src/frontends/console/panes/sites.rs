@@ -28,7 +28,7 @@ impl Row for SiteStatus {
     }
 }
 
-/// Pauses a site, or resumes it if a person paused it. A pause for lost rights ends automatically.
+/// Pauses a site, or resumes it if a person paused it. A pause because of lost rights ends automatically.
 fn pause(status: &SiteStatus, context: &mut Context) {
     let site = status.site.clone();
     let words = CommandWords::pausing(status.paused_by.is_some(), &site.to_string());

@@ -159,8 +159,8 @@ pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     })
 }
 
-/// The counts of steps and deletions: first those that need a person, then the others; and the rate. Before them the
-/// scope, and on a narrow screen whether the engine is read-only.
+/// The counts of steps and deletions: first those that need a person, then the others; and the rate. The scope
+/// comes before the counts, and on a narrow screen also whether the engine is read-only.
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;

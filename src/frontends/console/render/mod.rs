@@ -226,7 +226,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Pos
 }
 
 /// The cells to draw on. All text passes through here. [`Self::put`] and [`Self::put_styled`] escape the text; callers
-/// of the others escape what is not the console's own.
+/// of the other methods escape what is not the console's own.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
     look: RenderContext<'a>,

@@ -51,7 +51,7 @@ fn in_short(question: &Question) -> String {
     format!("{}. {}", joined(keys, ", "), question.head.join(" "))
 }
 
-/// Returns lines of which the first one is strong.
+/// Returns these lines, with the first one strong.
 fn headed(lines: &[String]) -> Vec<Cell> {
     let mut lines: Vec<Cell> = lines.iter().map(Cell::plain).collect();
     if let Some(first) = lines.first_mut() {

@@ -1,4 +1,4 @@
-//! Draws the table of a pane, of which only the rows on the screen are computed.
+//! Draws the table of a pane; only the rows on the screen are computed.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -11,7 +11,7 @@ use super::Canvas;
 const GUTTER: u16 = 3;
 /// Width of a flexible column, and minimum width of a growing one, before the spare width is shared out.
 const FLEX_MIN: u16 = 10;
-/// Width below which no column is narrowed to fit the screen; if that is too wide, the last columns are hidden.
+/// Width below which no column is narrowed to fit the screen; if that does not suffice, the last columns are hidden.
 const FIXED_MIN: u16 = 8;
 /// Width of a text up to which its column gets width from other columns. Longer texts are sentences, which may be cut.
 const WHOLE_MAX: usize = 40;
@@ -145,7 +145,7 @@ fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
             Some((at, i32::from(widths[at]) - i32::try_from(needs).ok()?))
         })
         .collect();
-    // The columns that lack least come first, so that more texts are shown whole.
+    // The columns that lack the least width come first, so that more texts are shown whole.
     spares.sort_by_key(|(_, spare)| -spare);
     let first_taker = spares.partition_point(|(_, spare)| *spare > 0);
     let (givers, takers) = spares.split_at_mut(first_taker);
@@ -211,7 +211,7 @@ mod tests {
             give_way(&mut widths, &columns, &[row(site)]);
             widths
         };
-        // A sentence takes and gives nothing.
+        // The column of a sentence neither takes nor gives width.
         assert_eq!(given("prod/RegionOne"), [16, 14, 12]);
         assert_eq!(given("prod"), [18, 12, 12]);
         assert_eq!(given("a-cloud-with-a-long-name/RegionOne"), [5, 25, 12]);

@@ -20,7 +20,7 @@ use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 pub(crate) use node::{Node, PlanRole};
 use spans::Span;
 
-/// More warnings of a plan than this are rows below its tree.
+/// If a plan has more warnings than this, they are rows below its tree.
 pub(crate) const HEAD_WARNINGS_MAX: usize = 2;
 
 /// Identifies a row while rows are added and removed.
@@ -51,7 +51,7 @@ enum What {
     Warnings,
 }
 
-/// What one row shows.
+/// The content of one row.
 #[derive(Clone, Copy)]
 pub(crate) enum TreeRow<'f> {
     /// The branch of a step, or `None` if a filter found the step; and the step, or `None` if it is not loaded yet.
@@ -97,7 +97,7 @@ impl Known {
         usize::try_from(self.branch.counts.total).unwrap_or(usize::MAX)
     }
 
-    /// Whether the branch has so many steps that it is one line, which opens.
+    /// Whether the branch has so many steps that it is shown as one line, which can be opened.
     fn is_group(&self) -> bool {
         self.branch.counts.total >= FOLD_FROM
     }
@@ -282,8 +282,8 @@ impl Forest {
         })
     }
 
-    /// Shows the resources that fit instead of the tree, or the tree if the filter is empty; all resources must be
-    /// loaded.
+    /// Shows the resources that match the filter instead of the tree; if the filter is empty, shows the tree. All
+    /// resources must be loaded.
     pub(crate) fn filter(&mut self, filter: &SearchQuery) {
         let found = (!filter.is_empty()).then(|| {
             let all = self.branches.values().flat_map(|known| &known.nodes);
@@ -304,7 +304,7 @@ impl Forest {
         self.spans.last().map_or(0, Span::end)
     }
 
-    /// Returns the row's span, and its offset there.
+    /// Returns the span that contains the row, and the row's offset in the span.
     fn span(&self, row: usize) -> Option<(&Span, usize)> {
         let after = self.spans.partition_point(|span| span.row <= row);
         let span = self.spans.get(after.checked_sub(1)?)?;
@@ -358,7 +358,7 @@ impl Forest {
         })
     }
 
-    /// Returns what a row shows.
+    /// Returns the content of a row.
     pub(crate) fn row(&self, row: usize) -> Option<TreeRow<'_>> {
         let (span, offset) = self.span(row)?;
         Some(match span.what {
@@ -457,8 +457,8 @@ impl Forest {
         Some(key)
     }
 
-    /// Whether the rows below a step are shown: as a person decided last, or else, among few steps, once they are
-    /// known.
+    /// Whether the rows below a step are shown: as a person decided last. Without such a decision, they are shown once
+    /// they are known, except for a step in a group.
     fn is_open(&self, id: i64, in_group: bool) -> bool {
         let unfolded = self.unfolded.get(&id).copied();
         unfolded.unwrap_or(!in_group && self.below.contains_key(&Some(id)))

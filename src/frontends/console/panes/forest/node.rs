@@ -8,7 +8,7 @@ use crate::present::resource_words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlanRole {
     Step,
-    /// The cloud removes the resource itself.
+    /// The cloud removes the resource by itself.
     Automatic,
     /// The resource stays, and loses a reference.
     Unset,

@@ -126,7 +126,7 @@ impl Forest {
         }
     }
 
-    /// Lays out a step's blockers at other deployments, above the steps that go before it here.
+    /// Lays out a step's blockers at other deployments, above the steps that must go before it here.
     fn layout_elsewhere(
         &mut self,
         (branch, index): (i64, usize),

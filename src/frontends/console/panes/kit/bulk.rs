@@ -24,7 +24,7 @@ const ABANDONS: &str = "Nothing is sent, now or later: whatever still exists sta
 /// The command for a row, or why nothing happens to it.
 type Planned = Result<Command, &'static str>;
 
-/// Asks whether to perform the action on those of these rows that allow it, or says why none does.
+/// Asks whether to perform the action on the rows that allow it, or says why none of them allows it.
 pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context) {
     let of_items = |planned: fn(&WorkItem<'_>) -> Planned| -> Vec<_> {
         let planned = items.iter().map(|item| (item.words(), planned(item)));
@@ -40,7 +40,7 @@ pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context)
     let (verb, noun, follows, planned) = match action {
         Action::Retry => ("Retry", noun(items), RETRIES, of_items(retry_one)),
         Action::Pause => {
-            // If all that can be paused are paused, they are resumed.
+            // If all deletions that can be paused are paused, they are resumed.
             let mut pausable = whole.iter().filter(|it| can_pause(it));
             let resumes = pausable.all(WholeDeletion::is_paused);
             let (verb, follows) = match resumes {
@@ -105,7 +105,7 @@ fn sites<'r>(item: &WorkItem<'r>) -> Vec<&'r Site> {
     }
 }
 
-/// The word for one of the rows: `row` if they are of both sorts.
+/// The word for one of the rows: `row` if some are steps and some are deletions.
 fn noun(items: &[WorkItem<'_>]) -> &'static str {
     let steps = items.iter().filter(|it| matches!(it, WorkItem::Step(_)));
     match steps.count() {

@@ -132,7 +132,7 @@ pub(crate) struct Choosable {
     pub(crate) names: Vec<String>,
 }
 
-/// The name under which the columns of all trees are kept, which have no word after `:`.
+/// The name under which the columns of all trees are kept: a tree has no word after `:`.
 pub(crate) const TREE: &str = "tree";
 
 /// Names the pane whose columns are kept under this name: `:port`, or `the tree`.

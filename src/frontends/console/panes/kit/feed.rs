@@ -162,7 +162,7 @@ impl<T: 'static> Feed<T> {
         self
     }
 
-    /// Makes a clock send the query again: not more often than this, and more rarely if an answer takes long.
+    /// Makes a clock send the query again: at most once in this period, and more rarely if an answer takes long.
     pub(crate) fn every(mut self, period: TimeDelta) -> Self {
         self.pace.period = Some(period);
         self
@@ -446,7 +446,7 @@ impl<T: 'static> Refreshed for Feed<T> {
     }
 }
 
-/// An answer that its pane takes. The pane recognizes it by its ticket, the number of the query.
+/// An answer for the pane that sent the query. The pane recognizes it by its ticket, the number of the query.
 pub(crate) struct Arrived {
     ticket: u64,
     answer: Option<Result<Page, ControlError>>,

@@ -33,7 +33,7 @@ impl Freshness {
         let age = |at| ago_words(look.now - at);
         Some(match (self, last) {
             (Self::Fixed, _) => return None,
-            // The engine answers no more, and no tick updates an age.
+            // The engine no longer answers, and no tick updates an age.
             (Self::Live | Self::Asking, Some(last)) => as_of(last),
             (Self::Aged(at), Some(_)) | (Self::AsOf(at), _) => as_of(at),
             (Self::Live, None) => Cell::dim("live"),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::*;
 
-/// The occasions at which a pane queries its rows again.
+/// The occasions on which a pane queries its rows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
     /// The engine has made progress, or the pane is opened or on top again.

@@ -58,7 +58,8 @@ impl<T: Row> Rows<T> {
         rows.filter_map(|row| Some(self.get(row)?.key())).collect()
     }
 
-    /// Marks or unmarks each row that the filter shows; `marks_it` decides from whether the row is marked now.
+    /// Marks or unmarks each row that the filter shows: `marks_it` gets whether the row is marked now, and returns
+    /// whether it is marked afterwards.
     fn mark_shown(&mut self, marks_it: impl Fn(bool) -> bool) -> Option<String> {
         let keys = self.keys_of(0..self.len());
         let marks = &mut self.list.marks;

@@ -103,8 +103,8 @@ impl<T: Row> Rows<T> {
         keys.position(|it| it.as_deref() == Some(key))
     }
 
-    /// Returns the indices in [`Self::all`] of the rows that fit the filter and the scope, whose words about columns
-    /// are not applied here.
+    /// Returns the indices in [`Self::all`] of the rows that fit the filter and the scope. Words about columns are not
+    /// applied here.
     pub(crate) fn fitting(&self) -> Vec<usize> {
         let queries = [&self.list.filter, &self.list.scope.query];
         let queries = queries.into_iter().filter(|query| !query.is_empty());
@@ -128,7 +128,7 @@ impl<T: Row> Rows<T> {
     }
 }
 
-/// The cursor over the rows of a pane, and what decides which of them are shown and how.
+/// The cursor over the rows of a pane, and the settings that decide which rows are shown and how.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     /// The word after `:` that opens the pane, if one does.
