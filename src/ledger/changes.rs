@@ -136,11 +136,11 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource that was gone was re-created (T14); its tombstone counts the re-creation. `stuck`: why a person must
-    /// decide about the resource. Then the step that deleted it becomes stuck with that reason, and its tombstone is
-    /// `deleting` again. If no step has deleted the resource yet, if that step was pruned, or if one of its dependents
-    /// has not ended, the re-creation is only counted. Refused if the resource is not gone, or if a deletion that is
-    /// being planned will delete the resource (or copy) that was re-created.
+    /// A resource that was gone was re-created (T14); its tombstone counts the re-creation. If `stuck` says why a
+    /// person must decide about the resource, the step that deleted it becomes stuck with that reason, and its
+    /// tombstone is `deleting` again. If no step has deleted the resource yet, if that step was pruned, or if one of
+    /// its dependents has not ended, the re-creation is only counted. Refused if the resource is not gone, or if a
+    /// deletion that is being planned will delete the resource (or copy) that was re-created.
     ///
     /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. Such a copy
     /// also counts while the resource is still being deleted.

@@ -19,7 +19,7 @@ fn deletion_state() -> String {
     format!("CASE{} END", cases.collect::<String>())
 }
 
-/// A condition: the count of some state differs from the number of the deletion's steps in it.
+/// A condition: the count of some state differs from the number of the deletion's steps in that state.
 fn miscounted() -> String {
     let differs = StepState::ALL.map(|state| {
         let state = state.as_str();
@@ -33,8 +33,8 @@ fn miscounted() -> String {
 
 /// Replaces the placeholders of a statement over deletions: `{state}` by [`deletion_state`], `{live}` by the
 /// number of live steps, `{finished}` by the states in which a deletion without live steps has finished, and
-/// `{miscounted}` by [`miscounted`]. Of a statement over steps: `{takes_away}` by [`takes_away`], and `{action}`,
-/// `{s.action}` and `{o.action}` by [`planned_action`] of that column.
+/// `{miscounted}` by [`miscounted`]. In a statement over steps, replaces `{takes_away}` by [`takes_away`], and
+/// `{action}`, `{s.action}` and `{o.action}` by [`planned_action`] of that column.
 pub(super) fn fill(sql: &str) -> String {
     let finished = DeletionState::ALL.into_iter();
     let finished = finished.filter(|state| has_finished(*state, 0));
@@ -55,8 +55,8 @@ fn sum(states: &[StepState]) -> String {
     format!("({})", columns.join(" + "))
 }
 
-/// An expression for the state of a step after a trigger; `column` has its state before. States in which the
-/// trigger must not happen stay as they are.
+/// An expression for the state of a step after a trigger; `column` has its state before the trigger. States in which
+/// the trigger must not happen stay as they are.
 pub(super) fn step_state(column: &str, trigger: Trigger, facts: Facts) -> String {
     let cases = StepState::ALL.into_iter().filter_map(|from| {
         let to = step::after(from, trigger, facts).ok()?.state;

@@ -76,7 +76,7 @@ pub fn answer<S: LedgerRows>(
     // A claim drops the steps in memory; the requests between two claims share them.
     for requests in requests.chunk_by(|request, next| is_claim(request) == is_claim(next)) {
         match set.load_for_outcomes(steps_of_outcomes(requests)) {
-            // Only the change that needs the damaged row is refused, when it is applied.
+            // A row cannot be read: only the change that needs the row is refused, when the change is applied.
             Err(error) if S::is_caused_by_change(&error) => {}
             loaded => loaded?,
         }

@@ -19,7 +19,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Parses a URL. `passfile`: the file with passwords for the URL of a server that names none.
+    /// Parses a URL. `passfile`: the password file for a server's URL that names none.
     ///
     /// # Errors
     /// No ledger can be kept under this URL.

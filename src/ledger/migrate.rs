@@ -59,7 +59,7 @@ pub struct Copied {
     pub audit: Head,
 }
 
-/// How far a copy is.
+/// How far a copy has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub work: CopyWork,
@@ -125,8 +125,8 @@ pub fn migrate(
 /// it could be written. Works while an engine runs, and writes nothing.
 ///
 /// # Errors
-/// [`NotCopied::Same`], [`NotCopied::InUse`], or a ledger that cannot be read or, on a server, not be written; but
-/// never a lock or the audit.
+/// [`NotCopied::Same`], [`NotCopied::InUse`]; or the source cannot be read; or the target cannot be read or, on a
+/// server, be written. Checks neither the locks nor the audit.
 pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
     check_locations(from, to)?;
     let source = open_source(from, false)?;

@@ -74,7 +74,7 @@ pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
     })
 }
 
-/// Returns a process that has the ledger open as its engine; none if no process has, or if the lock file is not to be
+/// Returns a process that has the ledger open as its engine; none if no process has, or if the lock file cannot be
 /// trusted or the server does not answer. Blocks the thread. On a server, finds only engines on this machine.
 pub fn holder(location: &Location) -> Option<Holder> {
     match location {

@@ -1,5 +1,5 @@
-//! The traits of the ledger but [`Engines`](super::Engines), for every store with [`Drive`]: each read calls a function
-//! on the rows of one snapshot, and each write sends a [`WriteRequest`] to the writer.
+//! All traits of the ledger except [`Engines`](super::Engines), for every store with [`Drive`]: each read calls a
+//! function on the rows of one snapshot, and each write sends a [`WriteRequest`] to the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Splits a page into the JSON texts of its rows, and joins rows to a page. Each row is parsed by itself, so a
-//! large page takes little more memory than its text, and other threads run between two rows.
+//! Splits a page into the JSON texts of its rows, and joins rows into a page. Each row is parsed by itself, so a large
+//! page takes little more memory than its text, and other threads run between two rows.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::threads::Yielder;
 
-/// Splits a page into its fields, with null in place of the rows, and the rows. None if the text is not a page
-/// of these rows.
+/// Splits a page into its fields, with null in place of the rows, and the rows, which are in the field `items`. None if
+/// the text is not a page with this field.
 pub(super) fn split(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec<Bytes>)> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let page = PageOf { text, items };
@@ -21,7 +21,7 @@ pub(super) fn split(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Ve
     Some((page, rows?))
 }
 
-/// Joins the fields of a page and its rows to JSON.
+/// Joins the fields of a page and its rows into JSON.
 pub(super) fn join<'r>(
     page: &Map<String, Value>,
     items: &str,

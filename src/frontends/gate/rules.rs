@@ -15,7 +15,7 @@ pub enum Operation {
     Create,
 }
 
-/// The source of a request: that of the listener, or a service with its own token.
+/// The source of a request: the kind of clients that the listener is for, or a service with its own token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestSource {
     User,

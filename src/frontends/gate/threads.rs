@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// JSON of more bytes than this takes some milliseconds, and is not processed on these threads.
+/// JSON of more bytes than this takes some milliseconds to process, so it is not processed on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
 /// Nice value of a thread for large bodies. The thread still gets a tenth of a core that it shares with a busy thread,
 /// so a large list ends even on a machine that is never idle.
@@ -22,7 +22,7 @@ const LOW_PRIORITY: i32 = 10;
 /// How long a thread for large bodies works before it lets others run: less than an answer to a small request
 /// takes.
 const TIME_SLICE: Duration = Duration::from_micros(40);
-/// Fewest rows of a time slice, so that a thread with slow rows works more than it rests.
+/// Minimum number of rows in a time slice, so that a thread with slow rows works more than it rests.
 const ROWS_OF_SLICE_MIN: usize = 8;
 
 /// Threads that all gates of an engine share. They end when the value is dropped.
@@ -89,7 +89,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         .name("gate-large".to_owned())
         .spawn(move || {
             IS_FOR_LARGE.set(true);
-            // On other systems a priority is the whole process's.
+            // On other systems, a priority applies to the whole process.
             if cfg!(target_os = "linux") {
                 let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
             }
@@ -101,7 +101,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
                     ended = work => ended,
                     () = done.closed() => return,
                 };
-                // The caller may be gone by now.
+                // The caller may have stopped waiting.
                 let _ = done.send(ended);
             });
         });

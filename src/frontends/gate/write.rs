@@ -1,4 +1,4 @@
-//! Creates and updates: refused if they refer to a resource that is being deleted or was, or would create a copy of it
+//! Creates and updates: refused if they refer to a resource that is being or was deleted, or would create a copy of it
 //! (T12, T14, T17, N9).
 
 use std::collections::BTreeSet;
@@ -79,8 +79,8 @@ impl Gate {
         self.create(call.head, body, creates, made).await
     }
 
-    /// Passes a write. The success of one that creates under natural keys revives the records in the ledger before
-    /// the client gets its answer (M1).
+    /// Passes a write. If it creates resources under natural keys and succeeds, their records in the ledger are revived
+    /// before the client gets its answer (M1).
     async fn create(
         &self,
         head: Head,
@@ -170,7 +170,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses an operation on a resource as the tombstone of `whole` decides: the resource itself, or its parent.
+    /// Refuses an operation on a resource as the tombstone of `whole` decides. `whole` is the resource itself, or its
+    /// parent.
     pub(super) async fn guard_as(
         &self,
         call: &Call,
@@ -181,7 +182,7 @@ impl Gate {
         match self.ruled(call, whole, operation).await? {
             Ruling::Pass => Ok(()),
             Ruling::NotFound => {
-                // A local site learns at once that the resource is gone (P7).
+                // A local site learns at once that the resource is gone, without a check of its token (P7).
                 if call.asker != RequestSource::Local {
                     self.caller(&call.head).await?;
                 }
@@ -198,8 +199,8 @@ impl Gate {
         }
     }
 
-    /// Refuses to create a resource that is being deleted, or was and is not re-created on purpose (M), or a copy of
-    /// such a resource (T12, T14). `phase` is that of the resource's tombstone at this site.
+    /// Refuses to create a resource that is being deleted, or was deleted and is not re-created on purpose (M), or a
+    /// copy of such a resource (T12, T14). `phase` is that of the resource's tombstone at this site.
     async fn guard_create(
         &self,
         call: &Call,
@@ -246,7 +247,7 @@ impl Gate {
         centrals.chain([&self.site])
     }
 
-    /// Refuses copies of resources that are being deleted or were, and copies of the parts of such resources. A part
+    /// Refuses copies of resources that are being or were deleted, and copies of the parts of such resources. A part
     /// has no tombstone of its own (T20).
     async fn guard_copies(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         for id in copied(body) {
@@ -263,7 +264,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses resources that would be copies, by name and project alone, of resources that are being deleted or were.
+    /// Refuses resources that would be copies, by name and project alone, of resources that are being or were deleted.
     async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         let kind = self.kind(kind)?;
         let mut by_name = self.centrals().filter(|it| it.by == CopiedBy::Name);
@@ -307,7 +308,7 @@ impl Gate {
             return Ok(None);
         };
         let mut head = head.clone();
-        // The kinds are written for this version of the row, and not for the caller's.
+        // The fields of the kinds are those of this API version, which may differ from the caller's.
         let service = service_of(kind);
         let name = HeaderName::try_from(service.version_header());
         if let (Ok(name), Some(Ok(version))) =

@@ -19,8 +19,8 @@ use crate::system::clock::Clock;
 
 /// Number of events that [`Control::events`] returns at most; fewer means that there are no more.
 const PAGE: usize = 500;
-/// After a long pause all missed events are read first, so that they become one message. The limit (100,000
-/// events) keeps an engine that writes as fast as one can read from postponing it for ever.
+/// After a long pause all missed events are read first, so that they become one message. Without the limit (100,000
+/// events), an engine that writes events as fast as they are read would postpone the message for ever.
 const PAGES_MAX: usize = 200;
 /// Longest wait for the next event.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -113,7 +113,7 @@ impl Follower {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if !self.leads() {
-                // The engine that leads notifies, and moves the cursor.
+                // Only the engine that leads sends messages and moves the cursor.
                 pause(LEADS_CHECK, &stop).await;
                 self.unsaved = false;
                 continue;
@@ -174,7 +174,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether this engine leads those of its ledger: only the one that leads notifies.
+    /// Whether this engine leads the engines of its ledger: only the engine that leads sends messages.
     fn leads(&self) -> bool {
         !self.control.snapshot().borrow().engine.follows
     }

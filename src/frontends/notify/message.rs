@@ -17,8 +17,8 @@ use crate::present::{and_more, answer_words, blocker_words, count, joined, kind_
 
 /// Maximum number of topics in a message; the others are only counted.
 pub(super) const TOPICS_MAX: usize = 10;
-/// Maximum number of a deletion's targets, of its refusals, of the resources that it leaves, and of a step's blockers
-/// that are named.
+/// Maximum number of entries in each of these lists of a message: a deletion's targets, its refusals, the resources
+/// that it leaves, and a step's blockers.
 const NAMED_MAX: usize = 3;
 /// Maximum number of characters of one text from a cloud, in a line and in the JSON.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -286,7 +286,8 @@ fn why_stuck(step: &Step, show: Show) -> String {
     facts.join("; ")
 }
 
-/// The characters that are escaped in a target: those that end it, and those that a shell interprets.
+/// The characters that are escaped in each part of a command's target: those that end the part, and those that a shell
+/// interprets.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')

@@ -11,17 +11,17 @@
 //! for a stuck step are reported with it. Blocked steps are retried automatically, so nobody is notified of them.
 //!
 //! **Once, even after a crash.** The events are the outbox. Before a message is sent, the channel's
-//! cursor records the event up to which it reaches, and afterwards that it was accepted. If the engine crashes in
-//! between, the message is sent once more, with the same events and the same id: `gone-LEDGER-EVENT`, which
-//! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest
-//! event, not with the whole history.
+//! cursor records the last event that the message covers, and afterwards that the message was accepted. If the engine
+//! crashes in between, the message is sent once more, with the same events and the same id: `gone-LEDGER-EVENT`, which
+//! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest event, not
+//! with the whole history.
 //!
 //! **A channel never delays another one or the engine.** Each is a task that only reads events and moves its cursor. A
 //! failing channel is retried for ever with growing waits; meanwhile its events gather in the ledger and become one
 //! message.
 //!
 //! Only a process whose engine keeps running sends messages (`gone`, `gone --engine`): a command ends before
-//! an answer comes, and the next engine reports its events.
+//! an answer comes, and the next engine reports the command's events.
 //!
 //! # The webhook
 //! `POST` with `Content-Type: application/json`; any 2xx accepts the message; redirects are not followed.
@@ -71,7 +71,7 @@ use message::Message;
 /// Time that messages in progress have to finish when the engine stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// A channel by which people are notified. Its name is that under which the ledger keeps its cursor.
+/// A channel by which people are notified. The ledger keeps the channel's cursor under the channel's name.
 #[derive(Clone, Debug, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 enum Channel {
@@ -131,8 +131,8 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct DeliveryError {
-    /// `Fatal` if the settings are wrong, or a file that they name; `Auth` if the token or the password was not
-    /// accepted; `Unavailable` if there was no answer, or not one that accepts the message.
+    /// `Fatal` if the settings, or a file that they name, are wrong; `Auth` if the token or the password was not
+    /// accepted; `Unavailable` if there was no answer, or the answer did not accept the message.
     pub class: ErrorClass,
     /// Without secrets, and escaped.
     pub why: String,

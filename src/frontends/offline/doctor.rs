@@ -90,7 +90,7 @@ pub struct PeerFacts {
     /// Service and region of the peer.
     pub peer: String,
     pub url: String,
-    /// The token's file, with its mode or why it cannot be read; or `its certificate`.
+    /// How the peer is recognized: the token's file, with its mode or why it cannot be read; or `its certificate`.
     pub known_by: String,
     /// Whether the peer answers in our protocol, or why it does not.
     pub answer: Result<(), String>,
@@ -144,7 +144,7 @@ pub struct TerminalFacts {
 const COLUMNS_MIN: u16 = 40;
 const ROWS_MIN: u16 = 10;
 
-/// Judges the facts; the checks are in the order in which problems are to be fixed.
+/// Judges the facts; the checks are in the order in which problems should be fixed.
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![settings_check(&facts.settings)];
     checks.extend(cloud_checks(&facts.clouds, facts.deployment.as_ref()));

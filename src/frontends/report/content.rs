@@ -114,7 +114,7 @@ impl Section {
         Self { about, ..self }
     }
 
-    /// Sets the number of rows that were left out before.
+    /// Sets the number of rows that were left out before the section was made.
     fn leaving_out(self, left_out: usize) -> Self {
         Self { left_out, ..self }
     }

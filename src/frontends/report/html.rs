@@ -87,7 +87,7 @@ fn classes(heading: &str, cell: &str) -> String {
     joined(is_word.then_some("word").into_iter().chain(state), " ")
 }
 
-/// The chart: what ran when, and what was refused.
+/// The chart, with a legend: each row shows the states of one group of steps over time.
 fn drawn(chart: &Gantt) -> Markup {
     html! {
         section {
@@ -121,7 +121,7 @@ fn drawn(chart: &Gantt) -> Markup {
 }
 
 /// The states that are drawn, each with its meaning, its class and the height of its mark. The marks differ in shape,
-/// not in colour alone, so that they are told apart on paper.
+/// not in colour alone, so that they can be told apart on paper.
 const MARKS: &[(CellState, &str, &str, u32)] = &[
     (CellState::Gone, "gone", "gone", 10),
     (CellState::Sent, "sent", "sent", 5),

@@ -89,8 +89,8 @@ pub struct Next {
     pub is_behind: bool,
 }
 
-/// Decides when an engine renews its lease, and applies what it reads of the ledger's engines. The fields are what it
-/// remembers from one beat to the next.
+/// Decides when an engine renews its lease, and applies the rows of the ledger's engines. The fields keep its state
+/// from one beat to the next.
 pub struct Heartbeat {
     member: Arc<Member>,
     /// When the lease was last renewed.
@@ -98,7 +98,7 @@ pub struct Heartbeat {
     /// The positions of our gates that the last renewal wrote.
     published: (i64, i64),
     event: i64,
-    /// The number of a change of a tombstone, and the writes that our gates let through before they had it.
+    /// The number of a change of a tombstone, and the writes that our gates let through before they had this change.
     writes: Option<(i64, WriteMarks)>,
 }
 
@@ -174,8 +174,8 @@ impl Heartbeat {
         }
     }
 
-    /// Whether these positions must be written, so that the other engines know them. Those wait only for engines with
-    /// gates.
+    /// Whether these positions must be written, so that the other engines know them. The other engines wait only for
+    /// engines with gates.
     fn must_publish(&self, positions: (i64, i64)) -> bool {
         self.member.index.is_some() && self.published != positions
     }
@@ -203,7 +203,7 @@ impl Heartbeat {
     }
 
     /// Lets our gates answer until their lease ends, on one of two conditions: their last lease has not ended, so the
-    /// others have waited for them all the time; or they have every change.
+    /// other engines have waited for our gates all the time; or our gates have every change.
     fn trust(&self, roster: &Roster, beat: &Beat) {
         if let Some(index) = &self.member.index
             && (roster.was_trusted || beat.applied >= roster.tombstone)
@@ -212,7 +212,7 @@ impl Heartbeat {
         }
     }
 
-    /// Notes whether the writes have ended that our gates let through before they had the latest changes (T14).
+    /// Notes whether the writes that our gates let through before they had the latest changes have ended (T14).
     fn note_ended_writes(&mut self) {
         let Some(index) = &self.member.index else {
             return;

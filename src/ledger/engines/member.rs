@@ -1,6 +1,6 @@
 //! The state of one engine among those of its ledger: its lease, its position, and the changes that the gates of the
-//! others have. Three parts of a store share this state: the writer, the thread that renews the lease, and the code
-//! that answers requests.
+//! other engines have. Three parts of a store share this state: the writer, the thread that renews the lease, and the
+//! code that answers requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -24,11 +24,11 @@ const CHECK_GATES_EVERY: Duration = Duration::from_millis(100);
 pub struct GateMember {
     /// The last change that these gates have.
     pub applied: i64,
-    /// The last change for which no write is in progress that began before these gates had the change.
+    /// The last change for which every write that began before these gates had the change has ended.
     pub passed: i64,
     /// The latest time, by our own clock, at which these gates may answer.
     pub until: Instant,
-    /// The latest time, by our own clock, at which a write ends that these gates let through.
+    /// The latest time, by our own clock, at which a write that these gates let through ends.
     pub writes_until: Instant,
 }
 
@@ -203,7 +203,7 @@ impl Member {
 
 /// The calls of a store before and after each transaction.
 impl Member {
-    /// Begins a request: returns what must follow its transaction.
+    /// Begins a request, and returns the effects that must follow its transaction.
     pub fn begin(&self, request: &WriteRequest) -> RequestEffects {
         let changes = match request {
             WriteRequest::Commit(changes) => changes.as_slice(),

@@ -1,8 +1,8 @@
 //! The engines of a ledger, and what one of them may do at this moment.
 //!
 //! A ledger in a file has one engine. A ledger on a server may have several: each has a *lease*, which it renews. One
-//! of them *leads*: it plans, observes, retries, sweeps, prunes and notifies. All that are not paused claim steps and
-//! send calls.
+//! of them *leads*: it plans, observes, retries, sweeps, prunes and notifies. All engines that are not paused claim
+//! steps and send calls.
 //!
 //! A store with several engines keeps a [`Member`] for its own engine, and a [`Heartbeat`] that renews the lease.
 
@@ -136,7 +136,7 @@ pub trait Engines: Send + Sync {
         watch::Sender::new(0).subscribe()
     }
 
-    /// Says that this engine works from now on: it claims steps, and may lead.
+    /// Makes this engine work from now on: it claims steps, and may lead.
     fn begin_work(&self) {}
 
     /// Lists all engines that have not ended, the leader first; none for a ledger that can have only one engine.
@@ -145,8 +145,8 @@ pub trait Engines: Send + Sync {
     }
 
     /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and until
-    /// the writes have ended that the gate let through before (T14). A gate that may no longer answer is not waited
-    /// for, once its writes must have ended.
+    /// the writes that the gate let through before that have ended (T14). A gate that may no longer answer is not
+    /// waited for, once its writes must have ended.
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
         Ok(())
     }

@@ -164,7 +164,7 @@ impl Address {
         Ok(config)
     }
 
-    /// Returns the command with which PostgreSQL's own programs copy this schema, also while an engine works.
+    /// Returns the command with which PostgreSQL's own programs copy this schema, even while an engine works.
     pub fn dump_command(&self, to: &Path) -> String {
         format!(
             "pg_dump --format=custom --schema={} --file={} {}",

@@ -66,7 +66,7 @@ pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
 /// The facts about a statement that was sent before.
 #[derive(Clone)]
 enum Known {
-    /// The session has it prepared.
+    /// The statement is prepared in the session.
     Prepared(Statement),
     /// The types of its values.
     Typed(Vec<Type>),
@@ -88,7 +88,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and sets up the session. `more`: settings beside those of every session.
+    /// Connects, and sets up the session. `more`: settings besides those of every session.
     pub(super) fn open(address: &Address, more: Settings<'_>) -> Sql<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let tls = Tls::of(address)?;

@@ -51,8 +51,8 @@ impl Debug for PostgresLedger {
 type Reader = Option<Arc<Connection>>;
 
 impl PostgresLedger {
-    /// Opens the ledger as one of its engines, and creates it if there is none. `tombstones`: those in memory, which
-    /// follow the ledger's. Blocks for as long as the server does.
+    /// Opens the ledger as one of its engines, and creates it if there is none. `tombstones`: the tombstones in memory,
+    /// which follow those of the ledger. Blocks for as long as the server does.
     ///
     /// # Errors
     /// A living engine needs another version of the tables; this engine or a living one must be the only one; the
@@ -80,7 +80,7 @@ impl PostgresLedger {
         })
     }
 
-    /// Opens the ledger for reading only, also beside an engine that writes it.
+    /// Opens the ledger for reading only, even while an engine writes it.
     ///
     /// # Errors
     /// There is no ledger of this version, or it cannot be reached or read.
@@ -101,7 +101,7 @@ impl PostgresLedger {
             .map_or(0, |engine| engine.member.epoch())
     }
 
-    /// Answers the queued requests, ends the writer's session and the lease. Later writes are answered with
+    /// Answers the queued requests, and ends the writer's session and the lease. Later writes are answered with
     /// [`LedgerError::Closed`].
     pub async fn close(&self) {
         if let Some(Engine {

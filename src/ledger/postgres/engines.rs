@@ -88,7 +88,7 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Ends the leases of processes of this machine that have ended without saying so.
+/// Ends the leases that crashed processes on this machine have left behind.
 fn end_leases_of_the_dead(db: &Connection) -> Sql<()> {
     let sql = "SELECT epoch, machine, pid, process FROM engines WHERE NOT ended";
     let dead = db.all(sql, &[], |row| Ok((row.read::<i64>(0)?, process(row, 1)?)))?;
@@ -100,7 +100,7 @@ fn end_leases_of_the_dead(db: &Connection) -> Sql<()> {
     db.run(sql, &[&dead]).map(drop)
 }
 
-/// Says that this engine has ended, so that nobody waits for its lease.
+/// Ends this engine's lease, so that nobody waits for its end, and wakes the other engines.
 pub(super) fn leave(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
     let sql = "UPDATE engines SET renewed_at = to_timestamp(0), works = false WHERE epoch = $1";
     db.run(sql, &[&epoch])?;

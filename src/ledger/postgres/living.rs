@@ -14,7 +14,7 @@ pub(super) const RENEWED_AGO: &str =
 /// The process id and the socket of an engine.
 pub(super) type Living = (u32, Option<String>);
 
-/// Finds an engine that is alive: any, or only one that must be the only engine of the ledger.
+/// Finds an engine that is alive. Without `is_any`, finds only one that must be the only engine of the ledger.
 pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines
@@ -36,7 +36,7 @@ pub(super) fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
     })
 }
 
-/// The error of an engine or a copy that finds this engine alive.
+/// The error if an engine or a copy cannot open the ledger because this engine is alive.
 pub(super) fn held(address: &Address, (pid, socket): Living) -> LedgerError {
     LedgerError::Held {
         name: address.to_string(),

@@ -1,6 +1,6 @@
 //! The lock of a ledger. Each transaction that writes takes it, except those that write only the engine's own row, so
-//! that those of all engines run one after the other: the rows that a transaction has read are still the same when it
-//! commits. The lock ends with the transaction.
+//! that the transactions of all engines run one after the other: the rows that a transaction has read are still the
+//! same when it commits. The lock ends with the transaction.
 
 use super::client::{Connection, Settings};
 use super::failed::Sql;

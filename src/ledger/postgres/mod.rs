@@ -6,9 +6,9 @@
 //! leases ─────────▶ one thread with one session: `lease_thread` ────────┘
 //! ```
 //! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store`, `save` and `outcome_rows` have
-//! those of this one. The statements decide nothing: see [`super::store`]. [`super::engines`] decides what an engine
-//! may do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `lease_thread` carries
-//! renewals to the server, and a `notice` wakes the other engines.
+//! those that differ in this store. The statements decide nothing: see [`super::store`]. [`super::engines`] decides
+//! what an engine may do: here `engines` keeps the rows of the engines, `living` reads which engines are alive,
+//! `lease_thread` carries renewals to the server, and a `notice` wakes the other engines.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
 //! - Transactions that write more than the engine's own row run one after the other, those of all engines together

@@ -18,7 +18,7 @@ static STEPS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The steps that depend on any of these.
+/// The steps that depend on any of the steps with these ids.
 static DEPENDENT_STEPS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {STEP} FROM steps s

@@ -5,7 +5,7 @@ use std::fs;
 /// The identity of a process of a machine. No later process has the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Process {
-    /// The boot and the process namespace of the machine; empty where the system does not say.
+    /// The ids of the machine's boot and of the process namespace; empty where the system does not say.
     pub(super) machine: String,
     pub(super) pid: u32,
     /// When the process started: clock ticks since the boot (`123456`); empty where the system does not say.

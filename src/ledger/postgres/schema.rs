@@ -166,8 +166,8 @@ pub fn can_write(address: &Address) -> Result<(), LedgerError> {
     on_a_thread(check).unwrap_or(Err(LedgerError::Closed))
 }
 
-/// Does work that blocks on a thread of its own, because tokio refuses to wait for a connection on a thread of a
-/// runtime. None if the work panicked.
+/// Does blocking work on a thread of its own, because tokio refuses to wait for a connection on a thread of a runtime.
+/// None if the work panicked.
 pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| scope.spawn(work).join()).ok()
 }

@@ -128,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Returns the error of the ledger. A connection that is lost is not used again.
+    /// Returns the error of the ledger for a statement that failed. A connection that is lost is not used again.
     fn lost(&mut self, db: &Connection, error: &Failed) -> LedgerError {
         if db.is_closed() || is_of_the_connection(error) {
             self.db = None;
@@ -248,7 +248,7 @@ impl Store {
         }))
     }
 
-    /// Saves the deletions, commits, and sends the notice, if there is one, if anything was written. Returns the number
+    /// Saves the deletions, commits, and sends the notice if there is one and anything was written. Returns the number
     /// of the last change of a tombstone.
     fn commit(
         &self,
@@ -294,8 +294,8 @@ impl Store {
         Ok(db)
     }
 
-    /// Finds out whether the last transaction was committed, whose `COMMIT` was not answered. Returns the number of the
-    /// last change of a tombstone if it was, and none if it was not. Waits for the server for as long as it takes,
+    /// Finds out whether the last transaction, whose `COMMIT` was not answered, was committed. Returns the number of
+    /// the last change of a tombstone if it was, and none if it was not. Waits for the server for as long as it takes,
     /// unless this engine is closing, because the requests of the transaction must not be answered before that is
     /// known. Once this session holds the lock, the transaction has ended, one way or the other.
     fn was_committed(&mut self, lost: &Failed) -> Result<Option<i64>, LedgerError> {

@@ -38,7 +38,7 @@ pub struct ServerTables {
 }
 
 impl ServerTables {
-    /// Opens a whole ledger for reading, as of now, also beside an engine that writes it.
+    /// Opens a whole ledger for reading, as of now, even while an engine writes it.
     ///
     /// # Errors
     /// There is no ledger of this version, or it cannot be reached or read.

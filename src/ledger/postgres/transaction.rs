@@ -20,7 +20,7 @@ use crate::ledger::tombstones::Changed;
 pub(super) const SNAPSHOT: &str = "ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// The rows of one transaction or snapshot. They are loaded and saved by sets, because each statement is a round trip
-/// to the server: keys go there as arrays (`unnest`), and statements that do not wait for each other go together.
+/// to the server: keys are sent as arrays (`unnest`), and statements that do not wait for each other are sent together.
 pub struct PostgresRows {
     pub(super) db: Arc<Connection>,
     /// Epoch of this engine; 0 for reads.
@@ -61,7 +61,8 @@ impl PostgresRows {
         self.loaded.replace(Some((steps, rows)));
     }
 
-    /// Returns the rows that were loaded for just these steps, once: a later change may have written them.
+    /// Returns the rows that were loaded for exactly these steps. Returns them only once, because a later change may
+    /// write them.
     pub(super) fn take_loaded(&self, steps: &OutcomeSteps) -> Option<OutcomeRows> {
         let loaded = self.loaded.take();
         loaded.and_then(|(of, rows)| (of == *steps).then_some(rows))

@@ -16,7 +16,7 @@ use crate::ledger::store::{
 use crate::ledger::working_set::STEPS_IN_MEMORY_MAX;
 use crate::ledger::{DeletionFilter, KeptRequest};
 
-/// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot does so.
+/// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot searches them.
 const BLOCKED_READ_MAX: u64 = 1_000;
 
 /// Number of characters of the shortest suffix that names a deletion.

@@ -1,6 +1,6 @@
-//! Counts by time: of the answered calls of a deletion, and of its steps that became blocked or stuck, or ended; of
-//! blocked steps, by when they are due; and of the answered calls to each site in the last hour, and the steps that
-//! became blocked or stuck.
+//! Counts by time. For a deletion: its answered calls, and its steps that became blocked or stuck, or ended. For
+//! blocked steps: when they are due. For each site in the last hour: the answered calls, and the steps that became
+//! blocked or stuck.
 
 use std::collections::HashMap;
 

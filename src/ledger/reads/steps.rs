@@ -67,7 +67,7 @@ pub fn shown<R: LedgerReads>(
 
 /// Lists steps by deletion, then by id; the cursor is both.
 ///
-/// Reads each state separately, because stores have an index by state, and merges the results. Of each state it reads
+/// Reads each state separately, because stores have an index by state, and merges the results. For each state, it reads
 /// at most one page of steps, or searches at most `SEARCHED_MAX` for a text.
 pub fn steps<R: LedgerReads>(
     rows: &R,

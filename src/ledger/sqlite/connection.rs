@@ -35,7 +35,7 @@ pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.pragma_update(None, "cache_size", -65_536)
 }
 
-/// Opens a ledger for reading, also while an engine writes it.
+/// Opens a ledger for reading, even while an engine writes it.
 ///
 /// # Errors
 /// The file is empty, damaged, an unfinished copy, of a newer version or not a ledger; or it cannot be read.

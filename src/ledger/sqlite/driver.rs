@@ -64,7 +64,7 @@ impl SqliteLedger {
         })
     }
 
-    /// Opens the ledger for reading only, also beside an engine that writes it.
+    /// Opens the ledger for reading only, even while an engine writes it.
     ///
     /// # Errors
     /// There is no file; or it is empty, damaged, an unfinished copy, of a newer version or not a ledger, or cannot be

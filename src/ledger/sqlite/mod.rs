@@ -5,12 +5,12 @@
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            that cannot be applied is refused alone
 //! reads ──────────▶ SqliteLedger: a few read-only connections, each read in one snapshot
 //! ```
-//! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store` has those of this one. The
-//! statements decide nothing: see [`super::store`].
+//! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store` has those that differ in this
+//! store. The statements decide nothing: see [`super::store`].
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does not check
-//! foreign keys: only pruning removes rows to which others refer, and it removes those too; and each of 100,000 steps
-//! would pay for the checks.
+//! foreign keys: only pruning removes rows to which other rows refer, and it removes the other rows too; and each of
+//! 100,000 steps would pay for the checks.
 //!
 //! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 

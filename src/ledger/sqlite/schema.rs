@@ -222,8 +222,8 @@ CREATE INDEX steps_settling ON steps(blocked_since)
     WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
-/// An index that finds the tombstones to sweep by the time since which their resource is gone, without reading other
-/// tombstones.
+/// An index that finds the tombstones to sweep by the time since which their resource has been gone, without reading
+/// other tombstones.
 const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
@@ -418,9 +418,9 @@ CREATE TABLE audit_seal(
     mac TEXT NOT NULL
 ) STRICT;
 ";
-/// `steps.left_to`: the step of an earlier deletion that deletes the same resource (P9); until the step ends, that one
-/// has not ended either. `owners_moved`: the steps to which others are left and that ended, became stuck or are no
-/// longer stuck within the transaction, and those for which a left step waits again; empty between transactions.
+/// `steps.left_to`: the step of an earlier deletion that deletes the same resource (P9). That step is live for as long
+/// as the step that is left to it. `owners_moved`: the steps to which others are left and that ended, became stuck or
+/// are no longer stuck within the transaction, and those for which a left step waits again; empty between transactions.
 const LEFT_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN left_to INTEGER;
 DROP INDEX steps_live;

@@ -179,8 +179,8 @@ impl Store {
     }
 
     /// Seals the audit as it is, with this entry as its last row: after a person has found out why the seal does not
-    /// confirm the audit, or when the key is lost. Returns the end that was sealed; or, if the chain is broken, where,
-    /// and then the ledger stays as it was.
+    /// confirm the audit, or when the key is lost. Returns the end that was sealed. If the chain is broken, returns the
+    /// row at which it is broken, and leaves the ledger as it was.
     pub fn reseal(
         &mut self,
         ledger: &Path,

@@ -47,7 +47,7 @@ impl FileTables {
         })
     }
 
-    /// Opens a whole ledger for reading, as it is now, also beside an engine that writes it.
+    /// Opens a whole ledger for reading, as it is now, even while an engine writes it.
     ///
     /// # Errors
     /// There is no ledger of this version, or it cannot be read.

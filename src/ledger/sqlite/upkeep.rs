@@ -104,8 +104,8 @@ pub(in crate::ledger) fn read<T>(
         .map_err(|error| fault(&name, &error))
 }
 
-/// Copies the ledger as it is at one moment into a new private file, also while an engine writes it.
-/// Returns the copy's size in bytes.
+/// Copies the ledger as it is at one moment into a new private file, even while an engine writes it. Returns the copy's
+/// size in bytes.
 ///
 /// # Errors
 /// The file exists already, cannot be written, or lies where others could replace it; or the ledger cannot be read.

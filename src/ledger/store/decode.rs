@@ -209,8 +209,8 @@ pub fn branch(row: &dyn SqlRow) -> Decoded<Branch> {
 }
 
 /// Decodes the columns deletion, site, kind and rank of a group of verifying steps, when the first of them is due,
-/// whether those that are due fill a list, the highest ranks of the steps that are ready and running, and of the
-/// deletion the number of verifying steps, that of ready and running steps, and when it was requested.
+/// whether those that are due fill a list, the highest ranks of the steps that are ready and running, the number of the
+/// deletion's verifying steps, the number of its ready and running steps, and when it was requested.
 pub fn observations_due(row: &dyn SqlRow) -> Decoded<ObservationsDue> {
     Ok(ObservationsDue {
         deletion: row.read(0)?,

@@ -36,7 +36,7 @@
 //! Implement these traits for the rows of the store, and [`Drive`](super::Drive) and [`Engines`](super::Engines) for
 //! the type that opens them: a transaction answers requests by [`answer`](super::answer). Then this type is a
 //! [`Ledger`](super::Ledger). A store in SQL implements [`RowStore`], and [`sql::Statements`] and [`sql::Writes`],
-//! which provide all other traits but those of whole tables. [`decode`] reads its rows, and [`sql_saved`] has the
+//! which provide all other traits except those of whole tables. [`decode`] reads its rows, and [`sql_saved`] has the
 //! values that it writes. `tests/ledger` runs its tests on each store that its `stores.rs` names. The store in
 //! `tests/memory` shows what each method means.
 
@@ -89,7 +89,7 @@ use crate::domain::notification::CursorPosition;
 /// Why a change was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop<E> {
-    /// The change is not allowed, for this reason. What it wrote is undone, unless it is a part of a change that
+    /// The change is not allowed, for this reason. Its writes are undone, unless it is a part of a change that
     /// continues.
     #[error("{0}")]
     Refused(String),
@@ -339,8 +339,8 @@ pub trait StepFinds: Fallible {
     /// Finds the live steps that are left to any of these owners, in the order of their ids.
     fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
 
-    /// Finds deletions with ready steps at the site, by their numbers: those after the first of these numbers, up
-    /// to the second, at most `limit`.
+    /// Finds deletions with ready steps at the site, in the order of their numbers: those after the first number of
+    /// `between`, up to the second, at most `limit`.
     fn find_ready_deletions(
         &self,
         site: &Site,
@@ -395,7 +395,7 @@ pub trait SiteRows: Fallible {
         position: Option<&CursorPosition>,
     ) -> Stored<Self>;
 
-    /// Loads the state of a site that an engine wrote last.
+    /// Loads the state of a site, as an engine last wrote it.
     fn load_site_state(&self, site: &str) -> Stored<Self, Option<String>>;
 
     fn save_site_state(&self, site: &str, state: &str) -> Stored<Self>;

@@ -8,8 +8,8 @@
 //!
 //! 1. The copy shows the state that the events up to the time give: a step as of its last event, a deletion in
 //!    its last state. Later deletions, their steps and later events are not there.
-//! 2. A row that has not moved since the time is as at the end, in every column.
-//! 3. The rest of the copy is derived: a step is ready when all its dependencies had ended, and is stuck with the step
+//! 2. A row that has not moved since the time is the same as at the end, in every column.
+//! 3. The rest of the copy is derived: a step is ready when all its dependencies have ended, and is stuck with the step
 //!    that it waits for. Counts, sums and phases of tombstones follow from the steps.
 //!
 //! Some moves have no event, so the copy does not show them, or shows them late:
@@ -18,7 +18,7 @@
 //!   was retried before its calls in flight were answered, the steps of these calls are a guess.
 //! - A blocked step whose next attempt was due shows as `blocked` until the attempt is answered.
 //! - A retried step shows as retried from the audit row on. If many steps were retried at once, the audit has
-//!   only their number: those show as retried that were sent again later.
+//!   only their number: the steps that were sent again later show as retried.
 //! - Events of an older ledger have no errors; these are derived from the messages (`old_messages`). Blockers and
 //!   the next attempt are known only if the step has not moved since.
 //! - Moves before the oldest event that is kept are not known, and the incarnations of a record are estimated.
@@ -65,7 +65,7 @@ pub struct Rewind {
 
 impl Rewind {
     /// Copies the ledger into this folder and prepares the copy, which first shows the end. The original is
-    /// only read, also while an engine has it open. Blocks for as long as SQLite does.
+    /// only read, even while an engine has it open. Blocks for as long as SQLite does.
     ///
     /// # Errors
     /// The original cannot be read, is not a ledger, is an unfinished copy or of a newer version, or has no events; or

@@ -13,7 +13,7 @@ use crate::ledger::store::sql::ReadColumns as _;
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
 /// Prepares the copy, and returns the times of its first event and of its last change; none if there is no event.
-/// Nothing is durable: the copy is of no use after its process.
+/// Nothing is durable: the copy is of no use once its process has ended.
 pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTime<Utc>)>> {
     db.pragma_update(None, "synchronous", "off")?;
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;

@@ -53,9 +53,9 @@ fn fill(sql: &str) -> String {
     )
 }
 
-/// The deletions that existed at either of two times, the time that is shown and the one shown before, whether their
-/// steps existed then, and whether they had changed for the last time. A deletion that has not moved since the earlier
-/// of the two times is left out.
+/// The deletions that existed at either of two times: the time that is shown, and the one shown before. For each
+/// deletion: whether it exists at the time that is shown; and for each time, whether its steps existed, and whether it
+/// had changed for the last time. A deletion that has not moved since the earlier of the two times is left out.
 const TOUCHED: &str = "
 DELETE FROM touched;
 INSERT INTO touched
@@ -68,7 +68,7 @@ INSERT INTO touched
 
 /// The state after a step's last move, or the state at the end if nothing has moved it since. A waiting step
 /// is ready if all its dependencies have ended. In a cancelled deletion, steps that were sent are observed,
-/// and the other live ones are in flight (P8).
+/// and the other live steps are in flight (P8).
 const STANDS: &str = "
 DELETE FROM stands;
 INSERT INTO stands
