@@ -3,7 +3,8 @@
 //! gone plans the whole cascade of a deletion before it changes anything, and deletes exactly what a person
 //! approved. It keeps working through blockers, crashes and lost connections until every resource is
 //! confirmed gone, or says what needs a person and why. Afterwards it keeps the deleted resources deleted: it
-//! refuses re-creations at a reverse proxy, and deletes a resource again that was re-created without passing the proxy.
+//! refuses re-creations at a reverse proxy, and deletes again each resource that was re-created without passing the
+//! proxy.
 //!
 //! # The picture
 //! ```text
@@ -52,15 +53,15 @@
 //!   resource by the *hold-down* (7 days by default).
 //! - *Write guard* (fence): what a tombstone enforces while its deletion is only being planned (phase
 //!   `checking`): the gate refuses writes that change or refer to the resource, and passes reads.
-//! - *Observation*: the result of asking a cloud. *Witness*: a living resource that a list was also asked
-//!   for; its row proves that the list is complete, so that a missing row means absence.
-//! - *Lease*: how long an engine counts as alive, where several share a ledger. One of them *leads*.
+//! - *Observation*: the result of asking a cloud. *Witness*: a living resource for which a list was also asked; the
+//!   witness's row proves that the list is complete, so that a missing row means absence.
+//! - *Lease*: how long an engine counts as alive, where several engines share a ledger. One of these engines *leads*.
 //! - *Permit*: the right to have one call or read in flight at a site.
 //! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck or blocked
 //!   step (`retry`, `unpin`, `reset`, `force`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step
 //!   (`forget`) left behind.
 //! - *Importer*: a deployment whose resources refer to those of another one, the *owner*. *Clearance*: the
-//!   importer's statement that none of its resources refers to the deleted one any more.
+//!   importer's statement that none of its resources refers to the deleted resource any more.
 //!
 //! `assets/promises.md` has the rules by number (T1, N14, …); tests carry the numbers in their names.
 //!
@@ -147,9 +148,9 @@
 //!   `domain/kinds/mod.rs`.
 //! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
 //!   table `panes!`: with the word after `:` that opens it, or the route by which other panes open it.
-//! - **a reconciler**: a struct of the parts that it uses in a file of `engine`, put together in
-//!   `engine/assemble.rs` and started by the pass in `engine/mod.rs`; its name in `domain/activity.rs`, and its
-//!   words in `present/activity.rs`.
+//! - **a reconciler**: a file of `engine` with a struct of the parts that the reconciler uses; the struct is put
+//!   together in `engine/assemble.rs`, and started by the pass in `engine/mod.rs`; its name in `domain/activity.rs`,
+//!   and its words in `present/activity.rs`.
 //! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
 //!   `control/query.rs`, and its `Handler` in `engine/queries.rs`.
 //! - **a verb**: a file in `frontends/cli` with its arguments and its `Verb`, and a line of `verbs!` in
@@ -179,15 +180,14 @@
 //!
 //! ## Planning and kinds
 //!
-//! **A cascade deletes a trunk's subports too, also those on other networks.** N3 (trunks are deleted with
-//! their subports) requires this, and keeps the other networks. The plan lists each port before anything is
-//! sent. The trunk's `takes` in the kinds file causes this; without that line only the edge to the port is
-//! removed.
+//! **A cascade deletes a trunk's subports too, even those on other networks.** N3 (trunks are deleted with their
+//! subports) requires this, and keeps the other networks. The plan lists each port before anything is sent. The trunk's
+//! `takes` in the kinds file causes this; without that line only the edge to the port is removed.
 //!
 //! **A project is a kind, and a target that stays.** A resource refers to its project as a port does to its
-//! network, so the planner handles scope, order, guards and refusals as for any target. Only the project has no
-//! step and no tombstone, unless `with_project` deletes it too. Revisit when: a scope is not a resource of a
-//! cloud (a tag); that scope needs a term of its own.
+//! network, so the planner handles scope, order, guards and refusals as for any target. But the project itself has no
+//! step and no tombstone, unless `with_project` deletes it too. Revisit when: a scope is not a resource of a cloud (a
+//! tag); that scope needs a term of its own.
 //!
 //! **The original is deleted after its copies.** Readers learn from its tombstone that it is being deleted,
 //! so the tombstone must exist until the last copy is gone (T9: tombstone and resource end together; T12: a
@@ -203,9 +203,9 @@
 //! behind a new write guard, so a person who removes a blocker need not type the target again.
 //!
 //! **`gone check kinds` follows the references between kinds; only a test enumerates resources.** So a check of
-//! seventy kinds takes no time, and its examples are the smallest. The test shows that the check is right for all
-//! small sets of resources ([`domain::check`]). Revisit when: a cloud has only some combinations of references;
-//! the check must then read their conditions.
+//! seventy kinds takes no time, and the examples that it gives are the smallest possible. The test shows that the check
+//! is right for all small sets of resources ([`domain::check`]). Revisit when: a cloud has only some combinations of
+//! references; the check must then read their conditions.
 //!
 //! ## Engine: calls and observations
 //!
@@ -220,9 +220,9 @@
 //! - While calls of equal or higher rank are in flight and nothing more is ready, accepted deletes wait for
 //!   each other for up to 10 s. A step's rank is the longest path from it to the deletion's end, on which a delete
 //!   that the cloud completes later counts as ten.
-//! - While the deletion has more to send, they wait at least 30 s, and longer in a long deletion: otherwise
-//!   N14 does not hold, and observations compete with deletes (a real Neutron spends as much on a list of 139
-//!   ids as on several deletes).
+//! - While the deletion has more to send, accepted deletes wait at least 30 s, and longer in a long deletion: otherwise
+//!   N14 does not hold, and observations compete with deletes (a real Neutron spends as much on a list of 139 ids as on
+//!   several deletes).
 //! - Steps are observed at once if nothing of their rank or higher can be sent or is in flight: the longest
 //!   path has priority. So a step on a short path may start some time after its dependencies are gone.
 //!   `observation_wait` has the exact conditions.
@@ -232,10 +232,10 @@
 //! **Deletes that a cloud completes later are observed at even seconds, by one list of their project.**
 //! Octavia's filter takes one id a call, and deletes of load balancers end at different times; one list answers for
 //! all of them (N14). The first list is due at the even second at which the first of them can have ended. Calls of
-//! other kinds do not delay it, because they say nothing about that. In a deletion that takes minutes the lists
-//! become rarer, so that their number grows with the logarithm of its duration. A resource that no list proves gone
-//! (a server that may be soft-deleted) is read by id, once the list lacks it. Revisit when: a filter takes many ids;
-//! then the list with a witness works again.
+//! other kinds do not delay this list, because they say nothing about when the deletes end. In a deletion that takes
+//! minutes the lists become rarer, so that their number grows with the logarithm of its duration. A resource that no
+//! list proves gone (a server that may be soft-deleted) is read by id, once the list lacks it. Revisit when: a filter
+//! takes many ids; then the list with a witness works again.
 //!
 //! **The concurrency limit of a site starts at 8, and doubles only for a gain that alternating periods show.**
 //! With 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a
@@ -293,20 +293,21 @@
 //! only after confirmed absence).
 //!
 //! **A reason is required where something begins to be deleted, purged or released, if the settings ask for
-//! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a
-//! deletion that was approved with one. Clients of a gate cannot give a reason, and are not asked for one.
+//! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a deletion that
+//! was approved with a reason. Clients of a gate cannot give a reason, and are not asked for one.
 //!
 //! **A ledger in PostgreSQL has the same rows, and its transactions run one after the other.** Each transaction that
 //! writes holds a lock until it ends. So a decision from the rows that it has read still holds when it commits,
-//! whichever engine it is of, and the state machine above the stores needs no second proof. Numbers of events come from
-//! a row that the transaction itself changes, not from a sequence: they have no gaps, and are in the order of commits.
-//! Several requests share a transaction, so the lock costs little: claims that skip each other's rows would still wait
-//! for that number. Revisit when: engines are so far from the server that a transaction takes tens of milliseconds.
+//! whichever engine made the decision, and the state machine above the stores needs no second proof. Numbers of events
+//! come from a row that the transaction itself changes, not from a sequence: they have no gaps, and are in the order of
+//! commits. Several requests share a transaction, so the lock costs little: claims that skip each other's rows would
+//! still wait for that number. Revisit when: engines are so far from the server that a transaction takes tens of
+//! milliseconds.
 //!
 //! **Several engines: one leads, all send.** Only the calls of a deletion take long; planning, observing, retrying and
-//! sweeping are cheap, and would be done twice. The engine with the lowest epoch leads, of those that are alive and
-//! claim steps. Each engine reads from the ledger, at each renewal of its lease, whether it leads, so there is no
-//! election.
+//! sweeping are cheap, and would be done twice. The engine that leads is the one with the lowest epoch among those that
+//! are alive and claim steps. Each engine reads from the ledger, at each renewal of its lease, whether it leads, so
+//! there is no election.
 //!
 //! **No call is sent whose deadline is after the end of its engine's lease (I11).** The server's clock says when a lease
 //! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. The engine that
@@ -314,25 +315,26 @@
 //! outcomes are fenced by its epoch, and it must begin a new one.
 //!
 //! **A gate of another engine has a write guard before the deletion is acknowledged (T3).** The argument, step by step:
-//! 1. The transaction that raises the guard gives it a number. Each engine with gates applies all numbers in order, and
-//!    publishes how far it is.
-//! 2. The engine that committed waits until each of them has applied this number, or the lease of its gates (10 s) has
-//!    ended by the server's clock. It reads the list of engines after the commit. No engine starts during a
+//! 1. The transaction that raises the guard gives this change a number. Each engine with gates applies all changes of
+//!    tombstones in the order of their numbers, and publishes the last number that it has applied.
+//! 2. The engine that committed waits until each engine with gates has applied this number, or the lease of its gates
+//!    (10 s) has ended by the server's clock. It reads the list of engines after the commit. No engine starts during a
 //!    transaction, so the list has each engine that started before, and each one that starts later loads the guard.
-//! 3. A gate refuses to answer 10 s after the renewal that it asked for last, counted from before it asked. So at the
-//!    end of 2 it has the guard, or does not answer.
+//! 3. A gate stops answering 10 s after its last renewal, counted from before the renewal was requested. So at the end
+//!    of step 2 the gate has the guard, or does not answer.
 //! 4. A renewal reads the last number. After its lease has ended, a gate answers again only once it has applied that
 //!    number, which is at least that of the guard.
 //!
 //! The engine that plans also waits for its own gates, and for the end of the writes that any gate had let through
 //! before it had the guard (T14). After a gate's lease has ended, its last write may take as long as a call, so an
-//! engine with gates has a lease of at least both times. Clocks must run equally fast, not show the same time. Revisit
-//! when: a deletion must be accepted in less than the time of a round trip.
+//! engine with gates has a lease of at least the sum of both times. Clocks must run equally fast, not show the same
+//! time. Revisit when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
 //! stores read and write them in the order of their keys: so an interrupted copy can be continued, and both sides can
-//! be compared by a hash. Until the copy is whole, its schema version is newer than any, so that older programs refuse
-//! it too. Revisit when: an engine may not pause for as long as a copy takes; then later changes must be copied too.
+//! be compared by a hash. Until the copy is whole, its schema version is newer than any other, so that older programs
+//! refuse it too. Revisit when: an engine may not pause for as long as a copy takes; then later changes must be copied
+//! too.
 //!
 //! ## Gate
 //!

@@ -150,7 +150,7 @@ impl<C: Send + 'static> Readers<C> {
         })
     }
 
-    /// Reads on a connection, on a thread that may block.
+    /// Runs a read on an idle connection, on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&mut C) -> Result<T, LedgerError> + Send + 'static,

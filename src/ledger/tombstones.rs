@@ -3,8 +3,8 @@
 //! The ledger fills them before it answers its first request, and updates them after each commit of this engine,
 //! before the commit is answered. So this engine's gates have a deletion's write guards before that deletion lists
 //! anything (T3). The commits of other engines that share the ledger are applied later
-//! ([`super::engines`]). After [`Tombstones::drained`], no write that passed a gate before the guards is still
-//! in progress (T14).
+//! ([`super::engines`]). After [`Tombstones::drained`], no write that passed a gate before the guards were raised is
+//! still in progress (T14).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -24,9 +24,9 @@ pub struct Tombstones {
     writes: Mutex<HashMap<Site, Writes>>,
     /// Notified when a write that a gate let through has ended.
     ended: Notify,
-    /// Whether a commit could not be applied here.
+    /// Whether a commit could not be applied to these tombstones.
     lost: AtomicBool,
-    /// Until when gates may answer from here. None: for as long as the ledger is open.
+    /// The time until which gates may answer from these tombstones. None: for as long as the ledger is open.
     trusted_until: RwLock<Option<Instant>>,
 }
 
@@ -83,7 +83,7 @@ impl Id {
     fn of(text: &str) -> Self {
         const HYPHENATED: usize = 36;
         match Uuid::try_parse(text) {
-            // A UUID without hyphens, as in Keystone, is another id than the one with hyphens.
+            // A UUID without hyphens, as in Keystone, is a different id from the same UUID with hyphens.
             Ok(uuid) if text.len() == HYPHENATED => Self::Uuid(uuid.into_bytes()),
             _ => Self::Text(text.to_lowercase().into()),
         }
@@ -221,7 +221,7 @@ impl Tombstones {
         }
     }
 
-    /// Returns marks of the writes in progress at all sites.
+    /// Returns the numbers by which [`Self::have_ended`] recognizes the writes now in progress at all sites.
     pub fn writes_under_way(&self) -> WriteMarks {
         let writes = self.writes();
         let marks = writes
@@ -230,7 +230,7 @@ impl Tombstones {
         WriteMarks(marks.collect())
     }
 
-    /// Whether the writes have ended that were in progress at these marks.
+    /// Whether all writes that were in progress when [`Self::writes_under_way`] returned these marks have ended.
     pub fn have_ended(&self, marks: &WriteMarks) -> bool {
         let writes = self.writes();
         marks.0.iter().all(|(site, before)| {
@@ -280,7 +280,8 @@ impl Writes {
     }
 }
 
-/// The writes in progress at a moment: at each site, the number of the next one.
+/// The writes in progress at a moment: at each site, the number of the next write, which is higher than those of the
+/// writes in progress.
 #[derive(Debug)]
 pub struct WriteMarks(Vec<(Site, u64)>);
 

@@ -1,4 +1,4 @@
-//! Checks and reads a ledger as of one moment, in a file or on a server, while an engine runs or not.
+//! Checks and reads a ledger as of one moment, in a file or on a server, whether or not an engine runs.
 
 use std::io::Write;
 use std::path::PathBuf;

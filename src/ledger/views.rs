@@ -33,7 +33,7 @@ pub trait Views: Send + Sync {
 
     /// Returns the frozen plan of a deletion, even after the 24 h for which saved plans are kept: with
     /// identities and endpoints by site, and with each step's `depends_on` sorted; none if no plan has started.
-    /// Steps that were pruned are missing. Without its steps the plan is small, however many it has.
+    /// Steps that were pruned are missing. Without `with_steps` the plan is small, however many steps it has.
     async fn frozen_plan(
         &self,
         deletion_id: &str,
@@ -98,7 +98,7 @@ pub trait Views: Send + Sync {
     /// Lists the tombstones of these keys, in the same order, without the released ones.
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
 
-    /// Returns a resource as its cloud showed it when its deletion was accepted; none if that is not kept.
+    /// Returns a resource as its cloud showed it when its deletion was accepted; none if this snapshot is not kept.
     async fn shown_before(
         &self,
         key: ResourceKey,
@@ -153,8 +153,8 @@ pub trait Views: Send + Sync {
     /// steps has not ended.
     async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError>;
 
-    /// Returns everything that the first screen shows, from maintained counters and along indexes: its cost does
-    /// not grow with the ledger.
+    /// Returns everything that the first screen shows, from maintained counters and along indexes, so the cost of this
+    /// read does not grow with the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
 
     /// Returns how far a channel has been notified (I7).

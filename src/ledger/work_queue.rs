@@ -11,7 +11,7 @@ use crate::domain::model::{
 };
 use crate::domain::policy::PendingObservations;
 
-/// The work of the engine's reconcilers, and the originals of which a gate must not let copies be made.
+/// The work of the engine's reconcilers, and the originals for which a gate must refuse new copies.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims ready steps for this engine: they become `running`, with a claim number that fences their
@@ -39,8 +39,8 @@ pub trait WorkQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// Returns when the first blocked step falls due, and the first observation after `now`. Observations that
-    /// are due already may be delayed because their site is paused; they must not hide the later ones.
+    /// Returns when the first blocked step falls due, and when the first observation after `now` does. Observations
+    /// that are due already may be delayed because their site is paused; they must not hide the later ones.
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
     /// Lists tombstones in hold-down whose resource was deleted, for the sweep (T14), in the order of `gone_at`:

@@ -179,7 +179,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// Changes each of these steps. The steps are loaded and saved in parts, so that memory stays bounded. All rows
-    /// must be saved before.
+    /// must be saved first.
     pub fn each_step(
         &mut self,
         ids: &[i64],
@@ -201,7 +201,7 @@ impl<S: RowStore> WorkingSet<S> {
         &self.store
     }
 
-    /// The store, for a search: all rows but the deletions are saved before.
+    /// The store, for a search: all rows but the deletions are saved first.
     pub fn searched(&mut self) -> Result<&S, S::Error> {
         self.save()?;
         Ok(&self.store)
@@ -361,7 +361,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// Drops the steps from memory, because statements of the store may change them, or because memory must stay
-    /// bounded. What is not saved of them is lost.
+    /// bounded. Their unsaved changes are lost.
     pub fn forget_steps(&mut self) {
         self.steps.clear();
         self.written.clear();

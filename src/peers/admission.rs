@@ -1,4 +1,4 @@
-//! Authenticates callers: decides as which of the peers a caller may speak.
+//! Authenticates callers: decides which of the peers a caller may speak as.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const READ_EVERY: Duration = Duration::from_secs(2);
 /// but strangers must not cause reads without limit.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
-/// The configured peers, and by what each is recognised.
+/// The configured peers, and how each of them is recognised.
 pub(super) struct Admission {
     entries: Arc<[Entry]>,
     tokens: Mutex<Tokens>,
@@ -57,8 +57,8 @@ impl Admission {
         }
     }
 
-    /// Returns the peers as which a caller with these credentials may speak: usually one, or none. This is
-    /// known before the body is read, so that strangers cannot send one.
+    /// Returns the peers that a caller with these credentials may speak as: usually one, or none. The peers are known
+    /// before the body is read, so that strangers cannot send a body.
     pub(super) async fn of_caller(
         &self,
         headers: &HeaderMap,

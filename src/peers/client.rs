@@ -170,8 +170,8 @@ impl Peers for HttpPeers {
     }
 }
 
-/// Shares a client between peers with the same files, because each client has all the authorities that it trusts in
-/// memory.
+/// Shares a client between peers with the same files, because each client keeps in memory all the authorities that it
+/// trusts.
 #[derive(Default)]
 struct Clients(BTreeMap<Files, reqwest::Client>);
 

@@ -135,7 +135,7 @@ pub trait Peers: Send + Sync {
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure>;
 
     /// Hints to an owner that it should ask this deployment again, because the answers may have changed. If the hint is
-    /// lost, the owner's poll finds out.
+    /// lost, the owner asks again at its next poll.
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure>;
 }
 

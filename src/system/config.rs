@@ -160,9 +160,9 @@ pub struct ProtectRule {
     pub kind: Option<String>,
     /// A tag that the resource has.
     pub tag: Option<String>,
-    /// A pattern over the name, `*` for anything: `prod-*`.
+    /// A pattern for the name of the resource, with `*` for anything: `prod-*`.
     pub name: Option<String>,
-    /// Id of the project.
+    /// Id of the project that has the resource.
     pub project: Option<String>,
     /// The resource is younger than this: `1h`.
     #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
@@ -193,8 +193,8 @@ pub struct ConsoleSettings {
     pub keys: BTreeMap<String, Vec<String>>,
     /// Accent colours of clouds, by name, so that a person recognizes a cloud at a glance.
     pub accent: BTreeMap<String, Accent>,
-    /// Whether the wheel moves the cursor and a click goes to the row under it. The terminal then selects
-    /// text only with shift.
+    /// Whether the wheel moves the cursor, and a click moves the cursor to the clicked row, or opens the row if the
+    /// cursor is there already. The terminal then selects text only with shift.
     pub mouse: bool,
     /// How the console alerts a person who looks elsewhere, when a deletion ends or something needs a person.
     pub alert: Alert,

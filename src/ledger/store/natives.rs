@@ -10,7 +10,7 @@ use crate::ledger::{NativeFilter, NewNative, Referrers};
 
 /// Reads of the registry.
 pub trait NativeReads: Fallible {
-    /// Loads the resources that match the filter, after a number, in the order of their numbers.
+    /// Loads the resources that match the filter and have a number above `after`, in the order of their numbers.
     fn find_natives(
         &self,
         filter: &NativeFilter,
@@ -18,8 +18,8 @@ pub trait NativeReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<(i64, Native)>>;
 
-    /// Finds the resources that refer to each of these resources from one of `fields`, each given as kind and field.
-    /// Names the first `named_max` references, and counts all the referring resources.
+    /// Finds the resources that refer to each of these resources from one of `fields`, pairs of a kind and a field. For
+    /// each resource in `to`, names the first `named_max` references, and counts all the referring resources.
     fn find_referrers(
         &self,
         to: &[ResourceKey],
@@ -28,7 +28,7 @@ pub trait NativeReads: Fallible {
     ) -> Stored<Self, Vec<Referrers>>;
 }
 
-/// The rows of the registry. `num`: the number of a resource, which its references name.
+/// The rows of the registry. `num`: the number of a resource, by which the rows of its references name it.
 pub trait NativeRows: Fallible {
     /// Loads a resource with its number.
     fn load_native(&self, key: &ResourceKey) -> Stored<Self, Option<(i64, Native)>>;
@@ -44,7 +44,7 @@ pub trait NativeRows: Fallible {
         now: DateTime<Utc>,
     ) -> Stored<Self>;
 
-    /// Removes this incarnation of a resource, and returns its number.
+    /// Removes this incarnation of a resource, and returns the resource's number; none if there is no such incarnation.
     fn remove_native(&self, key: &ResourceKey, incarnation: u32) -> Stored<Self, Option<i64>>;
 
     /// Loads the references of a resource, each with its field.

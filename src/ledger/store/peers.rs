@@ -9,7 +9,7 @@ use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment, PendingClearance};
 use crate::ledger::{UnhandledDeletion, WatchCursor};
 
-/// The notice of another deployment's deletion of a resource.
+/// The notice that another deployment is deleting, or has deleted, a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredNotice {
     pub deletion: String,
@@ -28,8 +28,9 @@ pub trait PeerReads: Fallible {
     /// Counts the steps that have not ended and wait for the clearance of an importer.
     fn count_pending_clearances(&self, importer: &str) -> Stored<Self, u64>;
 
-    /// Finds the steps that have not ended and wait for the clearance of an importer, in the order of their ids from
-    /// the one after `after` on: each with the sequence number of the notice to importers about its resource, or 0.
+    /// Finds the steps with an id above `after` that have not ended and wait for the clearance of an importer, in the
+    /// order of their ids: each with the sequence number of the notice to importers about its resource; 0 if there is
+    /// no notice.
     fn find_pending_clearances(
         &self,
         importer: &str,
@@ -54,8 +55,8 @@ pub trait PeerReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<(i64, TombstoneRow)>>;
 
-    /// Finds the resources that one owner is deleting under one root and that are not handled here: those of the
-    /// first root, the oldest notice first. None if all are handled.
+    /// Finds resources that another deployment is deleting and that are not handled here yet, the oldest notice first:
+    /// only those of the first root, and of one owner. None if all are handled.
     fn find_unhandled(&self, limit: usize) -> Stored<Self, Option<UnhandledDeletion>>;
 
     /// Finds the deletion of this deployment that handles the referrers of this resource, which another deployment
@@ -94,8 +95,8 @@ pub trait PeerRows: Fallible {
 
     fn load_notice(&self, key: &ResourceKey) -> Stored<Self, Option<StoredNotice>>;
 
-    /// Saves a notice, unless there is one of another owner about the resource. If the notice before was of another
-    /// deletion, the new one counts as not handled.
+    /// Saves a notice, unless there is a notice of another owner about the resource. If the previous notice was about
+    /// another deletion, the new notice counts as not handled.
     fn save_notice(
         &self,
         owner: &str,
@@ -108,6 +109,6 @@ pub trait PeerRows: Fallible {
     /// Removes all notices of this owner.
     fn remove_notices_of(&self, owner: &str) -> Stored<Self>;
 
-    /// Saves which deletion handles the resources that refer to these; none: no resource here refers to them.
+    /// Saves which deletion handles the resources that refer to `keys`; none: no resource here refers to `keys`.
     fn save_handled(&self, keys: &[ResourceKey], by: Option<i64>) -> Stored<Self>;
 }

@@ -59,7 +59,7 @@ pub struct NewStep<'a> {
     pub error: Option<StepError>,
 }
 
-/// Where copies of an original may be re-created, and by what they are known.
+/// The sites where copies of an original may be re-created, and the data that identifies the copies.
 #[derive(Clone, Debug)]
 pub struct OriginalCopies {
     pub original: ResourceKey,
@@ -94,13 +94,13 @@ pub trait PlanRows: Fallible {
     /// Saves the header of the plan that has started (the plan without its steps), and its hash.
     fn save_frozen(&self, num: i64, header: &Plan) -> Stored<Self>;
 
-    /// Keeps the resource of a record as its cloud showed it (T7).
+    /// Keeps the resource of a tombstone, given by the tombstone's record, as its cloud showed it (T7).
     fn save_snapshot(&self, record: i64, shown: &Value) -> Stored<Self>;
 
     /// The first id that no step has.
     fn first_free_step(&self) -> Stored<Self, i64>;
 
-    /// Inserts a deletion that is to be planned, and returns its number.
+    /// Inserts a deletion in the state `planning`, and returns its number.
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 
     /// Inserts the branches of a plan whose steps have ids from `first_step` on ([`crate::domain::outline`]).
@@ -117,6 +117,7 @@ pub trait PlanRows: Fallible {
     /// Inserts edges, as (dependency, dependent).
     fn insert_edges(&self, edges: &[(i64, i64)]) -> Stored<Self>;
 
-    /// Saves where copies of these originals may be re-created (T14), with the tombstones that this deletion raised.
+    /// Saves where copies of these originals may be re-created (T14). Leaves out originals whose tombstones this
+    /// deletion did not raise.
     fn remember_copies(&self, deletion: i64, copies: &[OriginalCopies]) -> Stored<Self>;
 }

@@ -8,8 +8,8 @@ use crate::domain::model::{KindName, StepState};
 /// The removal of rows from before a time.
 pub trait PruneRows: Fallible {
     /// Removes the rows that belong to tombstones which were released or removed, the snapshots of resources that are
-    /// neither being checked nor deleted, the notices of resources that were gone in other deployments before this
-    /// time, and rows of tables that only this store has.
+    /// neither being checked nor being deleted, the notices of resources that were gone in other deployments before
+    /// this time, and rows of tables that only this store has.
     fn prune_leftovers(&self, before: DateTime<Utc>) -> Stored<Self>;
 
     /// Removes events from before this time, the oldest first: at most `limit`. Returns their number.
@@ -19,8 +19,9 @@ pub trait PruneRows: Fallible {
     /// so does the deletion with the newest step, so that numbers are never reused.
     fn find_prunable(&self, before: DateTime<Utc>) -> Stored<Self, Option<i64>>;
 
-    /// Removes steps of a deletion in this state, at most `limit`. Also removes their tombstones that were released, or
-    /// gone before this time, if their kinds are among `unique_id_kinds`. Returns the number of steps.
+    /// Removes a deletion's steps that are in this state, at most `limit`. Also removes the steps' tombstones that were
+    /// released, or whose resources were gone before this time, if their kinds are among `unique_id_kinds`. Returns the
+    /// number of removed steps.
     fn prune_steps(
         &self,
         deletion: i64,
@@ -30,7 +31,7 @@ pub trait PruneRows: Fallible {
         limit: usize,
     ) -> Stored<Self, u64>;
 
-    /// Removes a deletion that has no steps (any more). Also removes the released tombstones of its targets and their
-    /// copies, if their kinds are among `unique_id_kinds`.
+    /// Removes a deletion that has no steps (any more). Also removes the released tombstones of the deletion's targets
+    /// and of their copies, if their kinds are among `unique_id_kinds`.
     fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Stored<Self>;
 }

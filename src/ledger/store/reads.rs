@@ -1,8 +1,8 @@
 //! Reads of one snapshot: rows by sets of keys, and pages of keys or rows in the order of an index.
 //!
-//! [`reads`](crate::ledger::reads) decides their meaning for callers: which rows are an answer, what follows from
-//! several of them, and where a page ends. A method that counts, groups or jumps along an index is a statement of
-//! the store, because it reads many rows and its answer is small.
+//! [`reads`](crate::ledger::reads) decides the meaning of the rows for callers: which rows belong to an answer, what
+//! follows from several rows, and where a page ends. A method that counts, groups or jumps along an index is a
+//! statement of the store, because it reads many rows and its answer is small.
 //!
 //! Methods that take a set of keys return rows in the order of the keys, unless they say otherwise; keys without
 //! a row are left out.
@@ -55,7 +55,7 @@ pub struct StepRange<'f> {
     pub filter: &'f StepFilter,
 }
 
-/// The texts of a step in which a person searches.
+/// The texts of a step that a person's search covers.
 #[derive(Clone, Debug)]
 pub struct SearchedStep<'r> {
     pub deletion: i64,
@@ -104,7 +104,7 @@ pub struct GroupProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DueCount {
     pub steps: u64,
-    /// When the first of the steps falls due; none if there are none.
+    /// When the first of the steps falls due; none if there are no steps.
     pub first: Option<DateTime<Utc>>,
 }
 
@@ -117,12 +117,12 @@ pub enum EventsOf {
     Step(i64),
 }
 
-/// The numbers of the events.
+/// The range of the numbers of events, and the time of the last event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventRange {
-    /// The first number that is kept; if none is, the next that will be given.
+    /// The number of the oldest event that is kept; if none is, the number of the next event.
     pub oldest: i64,
-    /// The last number that was given; 0 if there was none.
+    /// The number of the last event that was written; 0 if there was none.
     pub newest: i64,
     /// When the last event that is kept happened.
     pub latest_at: Option<DateTime<Utc>>,
@@ -136,8 +136,8 @@ pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    /// Counts the deletions that have ended since this time, without those that are stuck, and their steps that are
-    /// gone.
+    /// Counts the deletions that have ended since this time and are not stuck, and the steps of these deletions that
+    /// are gone.
     fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     /// Loads the plan that has started, without its steps.
@@ -154,13 +154,14 @@ pub trait DeletionReads: Fallible {
         since: DateTime<Utc>,
     ) -> Stored<Self, Option<KeptRequest>>;
 
-    /// Loads maintained sums: their cost does not grow with the ledger.
+    /// Loads sums that each change keeps up to date, so the cost of this read does not grow with the ledger.
     fn load_totals(&self) -> Stored<Self, Totals>;
 
     /// Finds deletions by the end of their ids, at least 8 characters of it: at most `limit`.
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the deletions that match the filter, in its order of numbers: those after `after`, at most `limit`.
+    /// Finds the deletions that match the filter, in the order of their numbers, ascending or descending as the filter
+    /// says: those after `after`, at most `limit`.
     fn find_deletions(
         &self,
         filter: &DeletionFilter,
@@ -208,8 +209,8 @@ pub trait DeletionReads: Fallible {
 pub trait StepReads: Fallible {
     fn load_step_rows(&self, ids: &[i64]) -> Stored<Self, Vec<StepRow>>;
 
-    /// Loads the edges to the dependencies of these steps, at most `each_max` of each, as (dependency,
-    /// dependent): ordered by dependent as given, then by dependency.
+    /// Loads the edges to the dependencies of these steps, at most `each_max` edges for each step, as (dependency,
+    /// dependent): in the order of `ids`, then by dependency.
     fn load_dependencies(
         &self,
         ids: &[i64],
@@ -223,7 +224,7 @@ pub trait StepReads: Fallible {
     /// order of the keys, and then of their ids.
     fn find_live(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the steps of the deletion in this state, in the order of their ids.
+    /// Finds the deletion's steps that are in this state, in the order of their ids.
     fn find_in_state(&self, deletion: i64, state: StepState) -> Stored<Self, Vec<i64>> {
         let range = StepRange {
             state,
@@ -300,7 +301,7 @@ pub trait StepReads: Fallible {
 
     fn find_in_branch(&self, range: &BranchRange) -> Stored<Self, Vec<i64>>;
 
-    /// Counts the steps of a branch in this state whose ids are lower than this one.
+    /// Counts the steps of a branch that are in this state and have ids lower than `id`.
     fn count_before(&self, branch: i64, state: StepState, id: i64) -> Stored<Self, u64>;
 
     /// Counts the answered calls of a deletion's steps, the steps that became blocked or stuck, and the steps that
@@ -314,8 +315,8 @@ pub trait StepReads: Fallible {
     ) -> Stored<Self, Vec<(StepGroup, GanttCell)>>;
 
     /// Counts the answered calls of steps, and the steps that an answer or observation made blocked or stuck, by site
-    /// and minute: among the events after this number, in this number of minutes from `from` on. In the order of sites
-    /// and minutes.
+    /// and minute, in the order of sites and minutes. Counts only events with a number above `after`, and only in the
+    /// first `minutes` minutes from `from` on.
     fn count_calls(
         &self,
         after: i64,
@@ -352,7 +353,8 @@ pub trait TombstoneReads: Fallible {
     /// Finds the records of the originals whose copies are known by this name, in the order of the records.
     fn find_namesakes(&self, site: &Site, kind: &KindName, name: &str) -> Stored<Self, Vec<i64>>;
 
-    /// Loads the resource of a record as its cloud showed it when its deletion was accepted (T7).
+    /// Loads the resource of a tombstone, given by the tombstone's record, as its cloud showed it when the deletion was
+    /// accepted (T7).
     fn load_snapshot(&self, record: i64) -> Stored<Self, Option<Value>>;
 
     /// Loads the tombstones of these resources, in the same order; none for a resource without one.
@@ -360,7 +362,7 @@ pub trait TombstoneReads: Fallible {
 
     fn load_records(&self, records: &[i64]) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads the tombstones that match the filter, after a record, in the order of their records.
+    /// Loads the tombstones that match the filter and have a record above `after`, in the order of their records.
     fn find_tombstones(
         &self,
         filter: &TombstoneFilter,
@@ -377,12 +379,12 @@ pub trait LogReads: Fallible {
     /// The ledger's own id, which no other ledger has.
     fn ledger_id(&self) -> Stored<Self, String>;
 
-    /// Loads the events after a number, in order.
+    /// Loads the events with a number above `after`, in the order of their numbers.
     fn load_events(&self, after: i64, of: EventsOf, limit: usize) -> Stored<Self, Vec<Event>>;
 
     fn event_range(&self) -> Stored<Self, EventRange>;
 
-    /// Loads the rows of the audit after a number, in order.
+    /// Loads the rows of the audit with a number above `after`, in the order of their numbers.
     fn load_audit(&self, after: i64, limit: usize) -> Stored<Self, Vec<AuditRow>>;
 
     /// Loads how far a channel has been notified (I7).

@@ -45,7 +45,7 @@ pub trait Column: Sized {
     fn of<R: SqlRow + ?Sized>(row: &R, column: usize) -> Decoded<Self>;
 }
 
-/// The values of a row.
+/// Reads the columns of a row as values of Rust types.
 pub trait ReadColumns: SqlRow {
     /// # Errors
     /// The column holds no value of this type.
@@ -59,7 +59,7 @@ pub trait ReadColumns: SqlRow {
         present(self.text(column)?, column)
     }
 
-    /// A variant by its serialised name (`deleting`).
+    /// Reads a variant of an enum by its serialised name (`deleting`).
     ///
     /// # Errors
     /// The column is empty or not a text, or no variant has this name.
@@ -229,13 +229,13 @@ pub fn json_opt<T: Serialize>(value: Option<&T>) -> Decoded<Option<String>> {
 pub struct Dialect {
     /// Whether a statement names the index that it needs. SQLite has no statistics by which it would choose one.
     pub names_indexes: bool,
-    /// After a column with JSON: makes it JSON for `->` and `->>`.
+    /// The SQL after a column with a JSON text, which makes the text JSON for `->` and `->>`.
     pub as_json: &'static str,
-    /// The texts in the JSON list of a value as rows, whose column is `value`.
+    /// The texts of a JSON list as rows with the column `value`.
     pub texts: fn(&str) -> String,
-    /// The JSON list of a column as rows, whose column is `value`.
+    /// The elements of a JSON list as rows with the column `value`.
     pub elements: fn(&str) -> String,
-    /// An id of our registry as it is compared: without its case.
+    /// An id of our registry in the form in which ids are compared, without regard to case.
     pub native_id: fn(&str) -> String,
     /// The last 8 characters of a deletion's id, as they are indexed.
     pub short_id: &'static str,
@@ -249,7 +249,7 @@ pub struct Dialect {
     pub last_notice: &'static str,
     /// Notifies importers of all resources of the kind `$1` that are being checked or deleted or are gone.
     pub notify_of_kind: &'static str,
-    /// Saves a notice: owner, site, kind, id, phase, incarnation, deletion, root, and when it was gone.
+    /// Saves a notice: owner, site, kind, id, phase, incarnation, deletion, root, and when the resource was gone.
     pub save_notice: &'static str,
     /// Inserts a resource of the registry and returns its number: site, kind, id, incarnation, name, fields, and when
     /// it was created.
@@ -268,15 +268,15 @@ impl Dialect {
     }
 }
 
-/// A statement that reads rows for each of several rows of values, `$1` and so on.
+/// A statement that reads rows for each of several lists of values. It calls the values of a list `$1` and so on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Each<'s> {
     pub columns: &'s str,
     /// The statement between its columns and its order: `steps s WHERE s.id = $1`.
     pub from: &'s str,
-    /// The order of the rows for the same values; empty if there is at most one.
+    /// The order of the rows for one list of values; empty if there is at most one row.
     pub order: &'s str,
-    /// The most rows for the same values; none: all.
+    /// Maximum number of rows for one list of values; none: all.
     pub limit: Option<usize>,
 }
 
@@ -293,8 +293,8 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<bool>,
     ) -> Stored<Self>;
 
-    /// Passes to `visit` the rows for each of these values, in their order, with the position of the values. A store on
-    /// a server sends all values in one round trip.
+    /// Passes to `visit` the rows for each list of `values`, in the order of the lists, each row with the position of
+    /// its list. A store on a server sends all lists in one round trip.
     fn visit_each<const N: usize>(
         &self,
         each: &Each<'_>,
@@ -302,7 +302,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         visit: &mut dyn FnMut(usize, &dyn SqlRow) -> Decoded<()>,
     ) -> Stored<Self>;
 
-    /// Returns the rows for each of these values, in their order.
+    /// Returns the rows for each list of `values`, in the order of the lists.
     fn read_each<const N: usize, T>(
         &self,
         each: &Each<'_>,
@@ -317,7 +317,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         Ok(all)
     }
 
-    /// Returns the row of each of these numbers, without those that do not exist. `from`: as [`Each::from`].
+    /// Returns the row for each of these numbers; numbers without a row are left out. `from`: as [`Each::from`].
     fn read_numbered<T>(
         &self,
         (columns, from): (&str, &str),
@@ -387,8 +387,8 @@ pub trait Writes: Statements {
         on_conflict: &str,
     ) -> Stored<Self>;
 
-    /// Changes rows for each of several rows of values: `change` is `DELETE FROM …` or `UPDATE … SET …`. A store on a
-    /// server does so by one statement.
+    /// Changes the rows of a table for each list of values in `rows`: `change` is `DELETE FROM …` or `UPDATE … SET …`.
+    /// A store on a server does so by one statement.
     fn write_each<const N: usize>(
         &self,
         change: &str,
@@ -396,7 +396,7 @@ pub trait Writes: Statements {
         rows: Vec<[SqlValue<'_>; N]>,
     ) -> Stored<Self>;
 
-    /// Notes tombstones whose rows were removed, for the tombstones in memory.
+    /// Notes the tombstones whose rows were removed, so that they are removed from memory, too.
     fn note_removed(&self, keys: Vec<ResourceKey>);
 }
 

@@ -66,7 +66,7 @@ pub(super) fn cause(dialect: &Dialect) -> [String; 3] {
     ]
 }
 
-/// Reads each state along its index: in the page's order, and up to the page's length.
+/// Reads the deletions in each state along an index: in the page's order, and up to the page's length.
 pub(super) fn deletions<S: Statements>(
     rows: &S,
     filter: &DeletionFilter,

@@ -1,5 +1,5 @@
-//! The removal of old rows, in the SQL of all stores. Steps and events are removed a limited number at a time, so that no
-//! other request waits long for it.
+//! The removal of old rows, in the SQL of all stores. Steps and events are removed a limited number at a time, so that
+//! no other request waits long for the removal.
 
 use chrono::{DateTime, Utc};
 

@@ -10,7 +10,7 @@ use crate::ledger::AuditRow;
 pub const SET_MOVED: &str = "state = $2, since = $3, waits = $4, attempts = $5, looks = $6, \
      next_attempt_at = $7, own_attempt_at = $8, blocked_since = $9, blockers = $10, \
      last_error = $11, held_by = $12, claim = $13, epoch = $14, sent = $15";
-/// Number of the values of [`SET_MOVED`], the first ones of a step.
+/// Number of the values of [`SET_MOVED`], which are the first of those that [`step`] returns.
 pub const MOVED: usize = 15;
 /// The other columns of a step that a change writes.
 pub const SET_REST: &str = "ended_at = $16, left_to = $17, record = $18, action = $19, told = $20";

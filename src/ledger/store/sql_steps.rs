@@ -346,8 +346,8 @@ impl<S: Statements> StepReads for S {
         self.read_all(&sql, &values, decode::cell)
     }
 
-    /// Counts only events with a number of attempts: those are the events of answers and observations. Other events
-    /// also have the state `stuck`.
+    /// Counts only events with a number of attempts: those are the events of answers and observations. Other events may
+    /// have the state `stuck`, too.
     fn count_calls(
         &self,
         after: i64,

@@ -1,7 +1,7 @@
 //! The tables of a ledger as data, and their rows, for copies from one store to another.
 //!
 //! A store with SQL has these tables under these names. Besides, each store has its own way to give numbers
-//! ([`LastNumbers`]) and to keep the version of its tables, and a file has the seal of its audit.
+//! ([`LastNumbers`]) and to keep the version of its tables, and a ledger in a file has the seal of its audit.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::domain::text::inert_json;
 use crate::ledger::LedgerError;
 
-/// The version of the tables of an unfinished copy: newer than any, so that older programs refuse the copy, too.
+/// The version of the tables of an unfinished copy: newer than any other version, so that older programs refuse the
+/// copy, too.
 pub const UNFINISHED: i64 = 1_000_000;
 
 /// Number of rows of a table that are read or written together. It is smaller for tables with large rows.

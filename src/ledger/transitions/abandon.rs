@@ -76,8 +76,8 @@ impl<S: RowStore> WorkingSet<S> {
                 }
                 let step = self.step_mut(dependent)?;
                 step.waits = step.waits.saturating_sub(1);
-                // This deletion sends nothing for steps that are left to another deletion: they share the fate of its
-                // steps (P9).
+                // This deletion sends nothing for steps that are left to another deletion: they share the fate of that
+                // deletion's steps (P9).
                 if step.left_to.is_none() {
                     left.insert((dependent, *id));
                 }

@@ -20,7 +20,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         }
         let targets: Vec<ResourceKey> = wanted.targets.iter().map(|it| it.key.clone()).collect();
         let going = self.deletions_of(&targets)?;
-        // If another deletion has some of the targets, the new one leaves their steps to it (I9).
+        // If another deletion has only some of the targets, the new deletion leaves the steps of these targets to the
+        // other one (I9).
         if let Some(deletion_id) = same_deletion(&going) {
             self.prolong(&deletion_id, wanted.deadline)?;
             self.keep_key(wanted, &deletion_id)?;
@@ -94,7 +95,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Returns the first of these resources that a deletion is deleting or is to delete, and that deletion's id.
+    /// Returns the first of these resources that a deletion is deleting or will delete, and that deletion's id.
     pub fn first_in_deletion(
         &mut self,
         keys: &[ResourceKey],
@@ -104,7 +105,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(going.find_map(|(key, deletion)| Some((key.clone(), deletion?))))
     }
 
-    /// Returns, for each of these resources, the id of the deletion that is deleting the resource or is to delete it:
+    /// Returns, for each of these resources, the id of the deletion that is deleting the resource or will delete it:
     /// the deletion that raised the tombstone or, if the resource is gone, one that is being planned. None if there is
     /// no such deletion, or if it was refused or cancelled and has ended.
     fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
@@ -139,7 +140,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Writes the row of a deletion that is to be planned.
+    /// Writes the row of a new deletion, whose state is `planning`.
     pub fn insert_deletion(&mut self, wanted: &NewDeletion) -> Changing<S, i64> {
         let root = self.root_by(wanted.cause.as_deref())?;
         let num = self.store().insert_deletion(wanted, root.as_deref())?;
@@ -216,7 +217,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             options,
             ..
         } = self.request(num)?;
-        // The deletion that deletes the targets of a chained deletion has raised their write guard.
+        // The targets of a chained deletion already have a write guard: that of the other deletion, which deletes them.
         if !options.chained {
             let targets: Vec<ResourceKey> = targets.into_iter().map(|it| it.key).collect();
             for keys in [&targets, &copies] {

@@ -14,7 +14,8 @@ use crate::ledger::{Applied, AuditEntry};
 
 impl<S: LedgerRows> WorkingSet<S> {
     /// Puts an importer on record from its first watch on (G12). For a kind to which the importer did not refer before,
-    /// it is notified of all resources that are being checked or deleted or are gone, and steps wait for its clearance.
+    /// the importer is notified of all resources of the kind that are being checked or deleted or are gone, and steps
+    /// wait for its clearance.
     pub fn record_importer(
         &mut self,
         importer: &Deployment,
@@ -25,7 +26,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let on_record = self.searched()?.load_importers()?.into_iter();
         let on_record: Vec<Deployment> = on_record.map(|(importer, _)| importer).collect();
         if !on_record.contains(importer) {
-            // A service and region has one name, so that no peer registers more than once.
+            // Each pair of service and region has one name, so that no peer registers more than once.
             let taken = |other: &&Deployment| {
                 (&other.service, &other.region) == (&importer.service, &importer.region)
             };
@@ -109,7 +110,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Retries the steps that wait for no clearance any more, and updates the errors of the others.
+    /// Retries the steps that wait for no clearance any more, and updates the errors of the steps that still wait.
     fn follow_answers(&mut self, steps: &[i64], now: DateTime<Utc>) -> Changing<S> {
         let mut cleared = Vec::new();
         for step in steps {

@@ -104,7 +104,7 @@ pub struct Next {
     pub paused: bool,
 }
 
-/// Returns the state that follows this trigger, with the counts as they are after it.
+/// Returns the state that follows this trigger. `facts` has the counts after the trigger, and the flags before it.
 ///
 /// # Errors
 /// The trigger must not happen in this state.

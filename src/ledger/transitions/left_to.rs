@@ -52,7 +52,7 @@ impl LeftStep {
 }
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Updates the steps that are left to owners that have moved, and then the steps that are left to those.
+    /// Updates the steps that are left to owners that have moved, and then the steps that are left to the updated ones.
     pub fn update_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
         loop {
             let left = self.save_and_find_left()?;

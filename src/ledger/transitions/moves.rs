@@ -8,7 +8,7 @@ use crate::ledger::events;
 use crate::ledger::store::{RowStore, Stop, StoredDeletion};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
-/// Returns the next state of the deletion after this trigger, if it is possible.
+/// Returns the next state of the deletion after this trigger, or why the trigger is impossible.
 fn next_of(
     row: &StoredDeletion,
     trigger: deletion::Trigger,
@@ -44,7 +44,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Moves a step without an answer, with its new error. The step is no longer stuck because of another step.
+    /// Moves a step for a reason other than an answer, and replaces its error. The step is no longer stuck because of
+    /// another step.
     pub(super) fn move_step(
         &mut self,
         id: i64,

@@ -10,7 +10,8 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, NewDeletion, WatchCursor};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Records the notices of a watch. Notices of a resource that its owner released or abandoned are removed.
+    /// Records the notices of a watch. Earlier notices about a resource that its owner released or abandoned are
+    /// removed.
     pub fn advance_watch(
         &mut self,
         (service, region): (&str, &str),
@@ -54,8 +55,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Marks resources that another deployment deletes as handled by this deletion; none: no resource here refers to
-    /// them. Stale if the deletion was accepted before.
+    /// Accepts a deletion that handles the referrers of `keys`, which another deployment deletes, and records this;
+    /// none: no resource here refers to `keys`. Stale if the deletion exists already.
     pub fn mark_handled(
         &mut self,
         keys: &[ResourceKey],

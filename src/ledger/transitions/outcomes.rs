@@ -63,7 +63,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
         step.ended_at = has_ended(to).then_some(now);
         step.attempts = decision.attempts;
-        // Without a next attempt, the step would never be due: then it is due now.
+        // A blocked or verifying step without a next attempt would never be due, so it is due now.
         step.next_attempt_at = match to {
             StepState::Blocked | StepState::Verifying => {
                 Some(decision.next_attempt_at.unwrap_or(now))

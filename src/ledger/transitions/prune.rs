@@ -1,5 +1,5 @@
-//! Removes old events, deletions that ended long ago, and rows that belong to neither any more, in small pieces, so
-//! that no other change waits long.
+//! Removes old events, deletions that ended long ago, and rows that nothing needs any more, in small pieces, so that no
+//! other change waits long.
 //!
 //! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The audit is
 //! kept for ever, and so are the records of natural keys, which may be used again (M1).

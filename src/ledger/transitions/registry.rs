@@ -86,8 +86,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Removes references; one that is missing already counts as removed. Stale if the resource does not
-    /// exist.
+    /// Removes references; a missing reference counts as removed. Stale if the resource does not exist.
     pub fn unset_native(
         &mut self,
         key: &ResourceKey,

@@ -23,9 +23,9 @@ struct Retried {
     moved: u64,
     /// The retried steps because of which other steps may have been stuck.
     roots: Vec<i64>,
-    /// The stuck step because of which one of the other steps was not retried.
+    /// The stuck step because of which one of the steps was not retried.
     held_by: Option<i64>,
-    /// The step to which one of the other steps is left.
+    /// The owner of a step that was not retried, because it is left to another deletion (P9).
     left_to: Option<i64>,
 }
 

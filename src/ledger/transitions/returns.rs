@@ -12,7 +12,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, RecreationReason};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Counts that a resource was re-created; see [`Change::Recreated`](crate::ledger::Change::Recreated).
+    /// Counts a re-creation of a resource; see [`Change::Recreated`](crate::ledger::Change::Recreated).
     pub fn recreated(
         &mut self,
         key: &ResourceKey,

@@ -96,7 +96,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             };
             shares.push(match theirs {
                 Some(owner) => Share::Theirs(owner),
-                // Another deletion's tombstone covers the resource, so that one must have a live step (T9).
+                // Another deletion's tombstone covers the resource, so that deletion must have a live step (T9).
                 None if takes && record.is_none() => {
                     let why = format!(
                         "{} has the tombstone of a deletion that has no step for it",
@@ -190,8 +190,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 
     /// Ends the tombstones of the targets without a step of their own. In a plan without any step, targets that the
-    /// plan does not name do not exist, so their tombstones become gone. All others are released: their resources
-    /// stay, lose a reference, are removed by the cloud itself, or do not exist.
+    /// plan does not name do not exist, so their tombstones become gone. All other tombstones are released: their
+    /// resources stay, lose a reference, are removed by the cloud itself, or do not exist.
     fn end_targets_without_step(
         &mut self,
         num: i64,
@@ -219,7 +219,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// Whether the step deletes its resource, or the edge that the step stands for. Only then the resource has a tombstone.
+/// Whether the step deletes its resource, or the edge that the step stands for. The resource has a tombstone only then.
 /// Resources that are enabled, lose a reference or are removed by the cloud itself have none.
 fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && step.action.takes_away()

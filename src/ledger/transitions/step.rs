@@ -32,7 +32,7 @@ pub enum Trigger {
     EngineEnded,
     /// A person retries the step, a DELETE is repeated, or the cause of the step's error has ended.
     Retried,
-    /// The step prepared the resource of another step. That one is retried, so the preparing step is sent again.
+    /// The step prepared the resource of another step. That other step is retried, so the preparing step is sent again.
     DependentRetried,
     /// One of the step's dependencies is stuck (N12).
     DependencyStuck,
@@ -40,7 +40,7 @@ pub enum Trigger {
     DeletionStopped,
     /// The step because of which this step is stuck is no longer stuck.
     StuckCauseReleased,
-    /// One of the step's dependencies was abandoned, whose resource may still exist.
+    /// One of the step's dependencies was abandoned, so the dependency's resource may still exist.
     DependencyAbandoned,
     /// The step's deletion is cancelled (P8).
     DeletionCancelled,
@@ -56,7 +56,7 @@ pub enum Trigger {
     OwnerContinues,
     /// The owner was skipped: its resource stays, and this step's own deletion deletes it.
     OwnerSkipped,
-    /// The owner was abandoned: this step's own deletion deletes the resource, once a person retries it.
+    /// The owner was abandoned: this step's own deletion deletes the resource, once a person retries this step.
     OwnerAbandoned,
 }
 
@@ -145,8 +145,8 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         (T::StuckCauseReleased, Stuck) if facts.stuck_by_another => freed,
 
         (T::DeletionCancelled, Waiting | Ready | Stuck) if !facts.sent => Skipped,
-        // A step that waits until its resource is enabled again is observed then, and one with a call in flight
-        // ends with the answer.
+        // A step that waits until its resource is enabled again is observed after that, and a step with a call in
+        // flight ends with the answer.
         (T::DeletionCancelled, Stuck) if facts.waits => Waiting,
         (T::DeletionCancelled, Ready | Blocked | Stuck | Verifying) => Verifying,
         (T::DeletionCancelled, Waiting | Running) => from,

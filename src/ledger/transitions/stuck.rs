@@ -146,8 +146,8 @@ impl<S: RowStore> WorkingSet<S> {
         ))
     }
 
-    /// Releases the steps that were stuck because of these roots, which are no longer stuck. Those with another
-    /// stuck dependency stay stuck because of that one.
+    /// Releases the steps that were stuck because of these roots, which are no longer stuck. Steps with another stuck
+    /// dependency stay stuck because of that dependency.
     pub fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Changing<S> {
         if self.deletion(num)?.stops {
             return self.release_all_stuck(num, roots, now);
@@ -175,7 +175,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// With `on_failure = stop`, one remaining failure keeps the deletion stopped, and its unsent steps stuck.
-    /// Otherwise releases all stuck steps of the deletion.
+    /// If no failure remains, releases all stuck steps of the deletion.
     fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Changing<S> {
         if let Some(failed) = self.searched()?.find_failed(num, 0)? {
             for root in roots {
@@ -189,7 +189,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Makes the steps that were stuck because of the step `before` stuck because of the step `root`; and `before`
+    /// Makes the step `root` the cause of the steps that were stuck because of the step `before`, and of `before`
     /// itself if it is still stuck.
     pub fn mark_stuck_behind(
         &mut self,
@@ -221,9 +221,9 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_step(id, to, None, now)
     }
 
-    /// Finds the step because of which a step that was never sent must be stuck: a stuck dependency, or the step
-    /// because of which that dependency is stuck; or, if a failure stops the deletion, any other step that is stuck in
-    /// its own right (N11).
+    /// Finds the step that makes another step, which was never sent, stuck: a stuck dependency, or the step because of
+    /// which that dependency is stuck; or, if a failure stops the deletion, any other step that is stuck in its own
+    /// right (N11).
     pub fn find_stuck_cause(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
         if let Some((_, root)) = self.searched()?.find_stuck_dependency(step)? {
             return Ok(Some(root));

@@ -52,9 +52,9 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// The tombstone after its release, because its resource exists after the deletion ended; none if the deletion
-/// has not ended, or the tombstone is released already. A resource that exists after `gone`, or was created, is another
-/// incarnation (M1). A resource that was left behind is the same incarnation.
+/// The tombstone as it is after its release; none if the deletion has not ended, or the tombstone is released already.
+/// A tombstone is released because its resource exists although the deletion has ended. A resource that exists after
+/// `gone`, or was created, is another incarnation (M1). A resource that was left behind is the same incarnation.
 pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<StoredTombstone> {
     let is_gone = match ended.phase {
         Phase::Gone => true,

@@ -14,7 +14,7 @@ use crate::ledger::{Applied, StepFilter};
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Makes blocked steps whose next attempt is due `ready`, at most `WAKE_MAX` of them.
+    /// Moves blocked steps to `ready` if their next attempt is due: at most `WAKE_MAX` of them.
     pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let due = self.searched()?.find_due(now, WAKE_MAX)?;
         self.each_step(&due, |set, id| {
@@ -27,8 +27,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(due.len() as u64))
     }
 
-    /// Makes the steps whose call was in flight when an engine ended `verifying`, because nobody knows whether the
-    /// call took effect. Late outcomes of that engine no longer count (I11).
+    /// Moves steps to `verifying` if their call was in flight when their engine ended: nobody knows whether the call
+    /// took effect. Late outcomes of that engine no longer count (I11).
     ///
     /// The calls in flight of other engines that have not ended continue, and so do those of this engine if `goes_on`.
     pub fn recover(&mut self, goes_on: bool, now: DateTime<Utc>) -> Changing<S, Applied> {

@@ -10,8 +10,8 @@ pub(super) fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
     Some((key.to_owned(), message.to_owned()))
 }
 
-/// Returns the key of the first of these settings that is wrong, and the reason. Each setting is given as whether it is
-/// wrong, its key below the key `below`, and the reason.
+/// Returns the key of the first of these settings that is wrong, and the reason. Each setting is given by three values:
+/// whether it is wrong, its key (without the prefix `below`), and the reason.
 pub(super) fn first_wrong<const N: usize>(
     below: &str,
     settings: [(bool, &str, &str); N],
@@ -20,8 +20,8 @@ pub(super) fn first_wrong<const N: usize>(
     nonsense(&format!("{below}{key}"), why)
 }
 
-/// Returns what is wrong with a URL to which secrets are sent: it must lead over TLS, or to this machine, and must not
-/// contain a user or a password. The URL may contain a secret, so the text does not repeat the URL.
+/// Returns what is wrong with a URL to which secrets are sent: such a URL must use TLS, or lead to this machine, and
+/// must not contain a user or a password. The URL may contain a secret, so the text does not repeat the URL.
 pub(super) fn wrong_url(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());

@@ -14,7 +14,7 @@ use crate::system::private;
 pub enum ChoiceTable {
     /// The views, by name.
     Views,
-    /// The columns that lists show, by the word of their pane, and those of trees.
+    /// The columns that lists show, by the word of the list's pane, and the columns of trees.
     Columns,
 }
 

@@ -49,8 +49,8 @@ pub struct PeerSettings {
     pub url: String,
     pub service: String,
     pub region: String,
-    /// The name that the peer must use, so that no other peer can take that name before this one makes its
-    /// first call. Without it, the name that the peer gives itself counts, if no other peer has it.
+    /// The name that the peer must use, so that no other peer can take that name before this peer makes its first call.
+    /// Without it, the name that the peer gives itself counts, if no other peer has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Regions of clouds that the peer manages, and that it may name in addition to those with its own
@@ -232,7 +232,7 @@ fn half_identity(
     }
 }
 
-/// Finds the first file of a secret that is missing, or that other users can read. Returns the key of the setting that
+/// Finds the first secret file that does not exist, or that other users can read. Returns the key of the setting that
 /// names the file, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {

@@ -39,7 +39,7 @@ pub struct GateSettings {
     pub limits: GateLimits,
 }
 
-/// Limits for the requests of a gate's clients, and for how long it waits for its upstream.
+/// Limits for the requests of a gate's clients, and for the gate's wait for its upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateLimits {
