@@ -1,9 +1,9 @@
 //! Private files: files of this machine that no other account can change or steal.
 //!
-//! The adversaries are other accounts of this machine. Two rules answer them:
+//! The adversaries are other accounts of this machine. Two rules protect against them:
 //! 1. *Every folder on the way* ([`check_way`]) belongs to root or to this account, and nobody else may
 //!    replace files in it. In a folder that everybody may write (`/tmp`, with its sticky bit) only files
-//!    of root or of this account count.
+//!    of root or of this account are trusted.
 //! 2. *A file is opened before it is trusted*: never through a symbolic link, and it must be a regular
 //!    file of root or of this account. Nothing is emptied or changed before that.
 
@@ -123,8 +123,8 @@ impl Trusted {
         uid == 0 || uid == self.us || self.also == Some(uid)
     }
 
-    /// Whether an account is trusted in a folder that everybody may write. The additional account is not,
-    /// because anyone could claim to be it.
+    /// Whether an account is trusted in a folder that everybody may write. The additional account is not: it
+    /// is the owner of a file that anyone could have put there.
     fn is_where_all_write(self, uid: u32) -> bool {
         uid == 0 || uid == self.us
     }
@@ -389,7 +389,7 @@ pub fn check_socket(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns flags with which opening a file follows no link and does not block at a pipe that somebody put there.
+/// Returns flags with which opening a file follows no link and does not block if the path is a pipe.
 fn careful() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }

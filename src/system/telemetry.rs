@@ -26,7 +26,7 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verbosity {
     pub times: u8,
-    /// Whether an engine logs. An engine reports what it does, a verb only what goes wrong.
+    /// Whether the program is an engine, which logs what it does, or a verb, which logs only what goes wrong.
     pub engine: bool,
 }
 
@@ -56,7 +56,7 @@ pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
 /// Sends the logs of this process to standard error from now on.
 ///
 /// # Errors
-/// Logging was started before.
+/// Logging has already been started.
 pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     start(subscriber(format, verbosity, io::stderr))
 }
@@ -65,7 +65,7 @@ pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
 /// that it left running has none.
 ///
 /// # Errors
-/// The file cannot be opened, or logging was started before.
+/// The file cannot be opened, or logging has already been started.
 pub fn to_file(path: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     let file = open_log(path)?;
     start(subscriber(format, verbosity, Mutex::new(file)))

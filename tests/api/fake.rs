@@ -26,7 +26,7 @@ struct State {
     receipts: VecDeque<Result<Receipt, ControlError>>,
     pages: VecDeque<Result<Page, ControlError>>,
     event_errors: VecDeque<ControlError>,
-    /// The oldest sequence number that is still kept.
+    /// The sequence number of the oldest event that is still kept.
     oldest_event: i64,
 }
 
@@ -49,7 +49,7 @@ impl Fake {
         self.state.lock().unwrap().pages.push_back(page);
     }
 
-    /// Answers the next call of `events` with this error, also if the call waits already.
+    /// Answers the next call of `events` with this error, even if the call is already waiting.
     pub fn fail_next_events(&self, error: ControlError) {
         self.state.lock().unwrap().event_errors.push_back(error);
         self.events.send_modify(|_| {});
@@ -100,7 +100,7 @@ impl Fake {
             });
         }
         let all = self.events.borrow();
-        // Three events per page, so that a stream needs several calls for all.
+        // Three events per page, so that a stream needs several calls for all events.
         let page = all.iter().filter(|event| event.seq > after).take(3);
         Ok(page.cloned().collect())
     }

@@ -28,7 +28,7 @@ fn name_all_members(schema: &mut Value, schemas: &Value) {
                 return name_all_members(schema, schemas);
             }
             if members.get("properties").is_some_and(Value::is_object) {
-                // A schema that allows other members keeps them.
+                // A schema that says itself which other members it allows stays as it is.
                 let others = members.entry("additionalProperties");
                 others.or_insert(json!(false));
             }

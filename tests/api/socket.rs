@@ -1,4 +1,4 @@
-//! The file of the socket: it is private, is never taken from another engine, and is made again if it vanishes.
+//! The file of the socket: it is private, is never taken from another engine, and is re-created if it vanishes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

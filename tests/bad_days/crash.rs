@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: the next start continues where the last one ended.
+//! `kill -9` at any moment: the next engine continues where the killed one ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::estate::{Estate, Outer};
 use super::support::{LoggedCall, Running, Stage, assert_counts_sum, text, wait_for};
 
-/// The highest number of calls in flight, which is also how many may be repeated after each kill.
+/// The highest number of calls in flight, and so of the calls that may be repeated after each kill.
 const CONCURRENCY: usize = 4;
 const COLLECTIONS: [&str; 6] = [
     "networks",
@@ -122,7 +122,7 @@ impl CrashTest {
 }
 
 /// Asserts that no call took effect twice, and that at most `allowed` calls were repeated. A path in
-/// `resources_of_path` stands for that many resources, and another path for one.
+/// `resources_of_path` stands for the number of resources in that map, and any other path for one.
 fn assert_repeated(stage: &Stage, allowed: usize, resources_of_path: &BTreeMap<String, usize>) {
     let mut by_call: BTreeMap<String, Vec<LoggedCall>> = BTreeMap::new();
     for call in stage.writes() {

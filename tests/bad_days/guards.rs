@@ -153,7 +153,7 @@ fn p01_a_plan_that_differs_from_the_cloud_exits_with_7_and_sends_nothing() {
         "new: port newcomer",
     ]);
     assert!(stage.writes().is_empty());
-    // The same with an engine.
+    // A running engine refuses the plan, too.
     let engine = stage.engine();
     stage
         .gone("delete --plan plan.json --yes --wait")

@@ -13,7 +13,7 @@ use super::terminal;
 /// The longest time that a console with an embedded engine may take to hand over (`assets/contract.md`).
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
-/// Ends the engine that was left behind, also if the test fails.
+/// Ends the engine that was left behind, even if the test fails.
 struct LeftBehind<'a>(&'a Stage);
 
 impl LeftBehind<'_> {

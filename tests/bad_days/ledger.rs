@@ -14,7 +14,7 @@ use super::support::{DELETE_WEB, GONE, Running, Stage, files, text, wait_for};
 fn ledger_with_a_deletion(stage: &Stage) -> String {
     stage.network("web", 2);
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
-    // So that the whole ledger is in one file.
+    // The checkpoint empties the write-ahead log, so that the whole ledger is in one file.
     let db = rusqlite::Connection::open(stage.ledger()).unwrap();
     let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
     db.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap();
@@ -66,7 +66,7 @@ fn a_damaged_ledger_is_refused_untouched() {
     ledger_with_a_deletion(&stage);
     let ledger = stage.ledger();
     let mut bytes = std::fs::read(&ledger).unwrap();
-    // The rest of the first page, which lists the tables.
+    // The first page lists the tables. Its first 100 bytes, the header, stay as they are.
     bytes[100..4096].fill(0xff);
     std::fs::write(&ledger, bytes).unwrap();
     assert_refused_untouched(&stage, &["damaged", "restore a backup"]);
@@ -98,7 +98,7 @@ fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first()
         .gone("--engine --socket other.sock")
         .ends_with(5)
         .stderr_has(&[&pid, socket.to_str().unwrap()]);
-    // The first engine is not disturbed. Verbs attach to it, also if they name only its ledger.
+    // The first engine is not disturbed. Verbs attach to it, even if they name only its ledger.
     let output = stage.gone("doctor -o json").ok().out;
     assert!(
         output.contains(&format!("process {}", first.pid())),
@@ -134,7 +134,7 @@ fn a_verb_waits_for_an_ending_engine_and_then_runs_without_one() {
     let stage = Stage::new();
     let id = ledger_with_a_deletion(&stage);
     let engine = stage.engine();
-    // The engine answers no more, and still has the lock of the ledger.
+    // The engine no longer answers, but still has the lock of the ledger.
     engine.signal(Signal::STOP);
     let socket = stage.ledger().with_file_name("gone.sock");
     std::fs::remove_file(&socket).unwrap();

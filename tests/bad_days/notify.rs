@@ -1,4 +1,4 @@
-//! Notifications by the program itself: a webhook gets each once, although engines are killed (I7), and mail goes
+//! Notifications by the program itself: a webhook gets each once, even when engines are killed (I7), and mail goes
 //! only to a trusted server.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

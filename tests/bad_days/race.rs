@@ -18,7 +18,7 @@ const NETWORKS: usize = 20;
 const PORTS: u64 = 2;
 /// The longest time between a puller's read and its create.
 const READ_AGE_MS_MAX: u64 = 200;
-/// The least number of creates that the pullers attempt: in one test, and for each seed of a test with several.
+/// The least number of creates that the pullers attempt: in one test, and for each seed of a test with several seeds.
 const CREATES_MIN: usize = 1_000;
 const CREATES_MIN_PER_SEED: usize = 200;
 const SWEEP: Duration = Duration::from_secs(5);
@@ -40,13 +40,13 @@ enum GateUse {
 /// The addresses of the gates, such as `127.0.0.1:9696`, in the order of the settings.
 #[derive(Clone, Debug)]
 struct Gates {
-    /// Of the network service of the first region, for users.
+    /// The gate of the network service of the first region, for users.
     user: String,
-    /// Of the network service of the first region, for reads by the second region.
+    /// The gate of the network service of the first region, for reads by the second region.
     read: String,
-    /// Of the network service of the second region, for its own creates.
+    /// The gate of the network service of the second region, for the creates of that region.
     create: String,
-    /// Of the image service of the first region, for users.
+    /// The gate of the image service of the first region, for users.
     image: String,
 }
 
@@ -204,7 +204,8 @@ impl Race {
         wait_for("the pullers", || self.attempted() >= enough);
     }
 
-    /// Deletes a network through a gate, and repeats the request until it is answered.
+    /// Deletes a network through a gate, and repeats the request until the gate answers with a status other
+    /// than 503.
     fn delete(&self, network: &str) {
         let ask = async || {
             let gate = self.shared.gates.lock().unwrap().clone().unwrap().user;
@@ -290,7 +291,7 @@ impl Puller {
         while !self.shared.over.load(Ordering::SeqCst) {
             let network = self.networks[self.random.usize(..self.networks.len())].clone();
             if self.reads(&network).await {
-                // So that the copy may be out of date when it is created.
+                // After this time the copy may be out of date when it is created.
                 let age = Duration::from_millis(self.random.u64(..READ_AGE_MS_MAX));
                 tokio::time::sleep(age).await;
                 self.create(&network).await;
@@ -348,8 +349,8 @@ impl Puller {
     }
 }
 
-/// Deletes all networks by the command line, while the second region reads and creates without gates. Returns
-/// whether it creates a copy again that was deleted there.
+/// Deletes all networks from the command line, while the second region reads and creates without gates. Returns
+/// whether the second region re-creates a copy that was deleted there.
 fn brings_back_without_gates(seed: u64) -> bool {
     let race = Race::new(seed);
     race.settings(NEVER, false);
@@ -453,7 +454,7 @@ fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     engine.stop().ok();
 }
 
-/// A member of an image, which gone has deleted and which was then added again through a gate.
+/// An image's member, which gone deleted and which was then added again through a gate.
 struct Member {
     path: String,
 }

@@ -136,7 +136,7 @@ impl Stage {
         self.control("PUT", "limits", limits);
     }
 
-    /// Returns the calls of gone, also those to Keystone.
+    /// Returns the calls of gone, including those to Keystone.
     pub fn calls(&self) -> Vec<LoggedCall> {
         let calls = self.control("GET", "calls?after=0", Value::Null);
         let calls: Vec<LoggedCall> = serde_json::from_value(calls["calls"].clone()).unwrap();

@@ -41,7 +41,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
         .unwrap();
     assert_eq!(known, 1);
     drop(db);
-    // A verb that reads needs no socket; the engine of the other ledger serves the usual one.
+    // A verb that reads needs no socket; the engine of the other ledger serves the default socket.
     let listed = stage.gone(&format!("list -o json {of_copy}")).ok().json();
     assert_eq!(listed[0]["id"], id.as_str());
     stage

@@ -50,7 +50,7 @@ const CONNECTIONS: usize = 1_024;
 const ADDRESSES: usize = 8;
 /// Connections to the engine's socket: more than it accepts.
 const SOCKET_CONNECTIONS: usize = 600;
-/// One request of this many opens a new connection.
+/// One in this many requests opens a new connection.
 const FRESH_EACH: usize = 10;
 /// Pause between an attack and the next measurement without one.
 const REST: Duration = Duration::from_secs(1);

@@ -121,7 +121,8 @@ impl Engines {
             server,
             _folder: folder,
         };
-        // A verb that finds no engine at this socket starts one of its own there, and the first engine would end.
+        // A verb that finds no engine at this socket starts one of its own there. The first engine would then find the
+        // socket taken and end.
         wait_for("the first engine to listen", || {
             group.assert_running();
             UnixStream::connect(group.stage.path("0.sock")).is_ok()

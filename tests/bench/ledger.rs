@@ -42,7 +42,7 @@ const BATCH: usize = 1024;
 /// Workers that commit at the same time, so that the ledger groups their commits, as it does for those of an engine.
 const WORKERS: usize = 512;
 const PORTS_PER_NETWORK: usize = 1000;
-/// Rounds of the measurement of a start, of which the best counts. A start is one long transaction, and other
+/// Number of times that a start is measured; the shortest time counts. A start is one long transaction, and other
 /// processes may disturb it.
 const START_ROUNDS: usize = 3;
 
@@ -310,8 +310,8 @@ fn start(n: usize, rounds: usize) -> (f64, f64) {
     best
 }
 
-/// Seconds that the query of the due observations takes when the cloud has accepted this many deletes of one
-/// deletion; the median.
+/// The median time, in seconds, of the query for due observations when the cloud has accepted this many deletes of
+/// one deletion.
 fn observations_due(accepted: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -335,8 +335,8 @@ fn observations_due(accepted: usize) -> f64 {
     times[times.len() / 2]
 }
 
-/// Measures the first summary after a ledger with ten deletions was opened, in which one step in a hundred is stuck.
-/// Returns the number of steps and the time.
+/// Measures the first summary after a ledger was opened. The ledger has ten deletions, in which one step in a hundred
+/// is stuck. Returns the number of steps and the time.
 fn first_summary(n: usize) -> (u64, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -379,8 +379,8 @@ struct ReplayTimes {
     step: f64,
 }
 
-/// Replays one deletion whose deletes were all accepted. Then about one step in a hundred was stuck, and the others
-/// were gone.
+/// Replays one deletion. The cloud accepted all its deletes; after that, about one step in a hundred became stuck, and
+/// the others were gone.
 fn replay(n: usize) -> ReplayTimes {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");

@@ -196,8 +196,8 @@ fn notices(importers: usize, rounds: usize) {
     );
 }
 
-/// Watches the owner as this importer. Sends the importer's name to `sender` without a resource once the watch is up to
-/// date, and then with the id of each resource of which the importer gets a notice.
+/// Watches the owner as this importer. Once the watch is up to date, sends the importer's name to `sender`, without a
+/// resource. Then sends the name again for each notice that the importer gets, with the id of the resource.
 async fn importer(
     from: Deployment,
     calls: Arc<HttpPeers>,
@@ -217,7 +217,8 @@ async fn importer(
         if watch.wait_ms == 0 && sender.send((name.clone(), None)).is_err() {
             return;
         }
-        // The phase does not matter: a notice has the phase at its reading, and the resource may be gone by then.
+        // The phase does not matter: a notice has the phase at the time when the owner reads the tombstone, and the
+        // resource may be gone by then.
         for changed in &notices.changes {
             if sender
                 .send((name.clone(), Some(changed.key.id.clone())))

@@ -40,7 +40,7 @@ const LARGE: &str =
 const SMALL: &str =
     "--networks 1 --ports 2 --trunks 1 --fips 1 --groups 1 --balancers 1 --images 1";
 
-/// How many resources of each kind a project gets, beside those of the seed, a stack and a zone.
+/// How many resources of each kind a project gets, besides those of the seed, a stack and a zone.
 #[derive(Clone, Copy)]
 struct Load {
     servers: usize,
@@ -122,7 +122,7 @@ fn main() {
     println!("median of {pairs} pairs: {median:.2} times the script's time (goal <= {GOAL})");
 }
 
-/// Deletes the project by gone. Returns the seconds taken.
+/// Empties the project with gone. Returns the seconds taken.
 fn empty_by_gone(bed: &Bed) -> f64 {
     let line = format!(
         "--cloud testbed delete project/{} --cascade --yes --wait=30m -o json",

@@ -128,7 +128,7 @@ struct Soak {
     fail_overs: usize,
     stops: usize,
     samples: Vec<Sample>,
-    /// The most changes to tombstones that a gate did not yet have.
+    /// The largest number of changes to tombstones by which a gate was behind the ledger.
     behind_max: u64,
     gate_answers: BTreeMap<u16, usize>,
     http: reqwest::Client,
@@ -201,7 +201,7 @@ impl Soak {
     }
 
     /// Restarts the engines that have ended, as a service manager does, and prints why each ended. An engine ends if
-    /// a verb was serving its socket when it started.
+    /// a verb was serving the engine's socket when the engine started.
     fn restart_ended(&mut self) {
         for at in 0..self.engines.len() {
             let process = self.engines[at].process.as_mut();

@@ -124,7 +124,7 @@ fn by_plain_calls(
     ))
 }
 
-/// Deletes a network by gone.
+/// Deletes a network with gone.
 fn by_gone(runtime: &tokio::runtime::Runtime, bed: &Bed, network: usize, ports: usize) -> Timeline {
     let network = &bed.networks[network];
     let line = format!(

@@ -570,7 +570,7 @@ async fn a_wait_ends_with_8_at_its_deadline() {
     assert_eq!(ran.exit, Exit::StillRunning);
     assert_eq!(began.elapsed().as_secs(), 90);
 
-    // The next attempt is in time, but the step stays blocked.
+    // The next attempt comes before the wait ends, but the step stays blocked.
     let ran = run(blocked_for(2), "delete network/web --yes --wait=5m").await;
     assert_eq!(ran.exit, Exit::StillRunning);
 }

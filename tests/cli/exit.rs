@@ -160,7 +160,7 @@ fn a_wait_ends_when_the_deletion_has_ended_cannot_progress_or_time_is_up() {
         (Running, (0, 1, 0, 0), None, None, Verdict::Continue),
         (Running, (0, 1, 0, 0), None, Some(5), Verdict::Continue),
         (Running, (0, 1, 0, 0), None, Some(0), Verdict::OutOfTime),
-        // Blocked: the next attempt is in time, or not.
+        // Blocked: the next attempt comes by the deadline, or after it.
         (Running, (0, 0, 0, 1), Some(4), Some(5), Verdict::Continue),
         (Running, (0, 0, 0, 1), Some(5), Some(5), Verdict::Continue),
         (

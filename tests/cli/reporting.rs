@@ -269,7 +269,7 @@ async fn hostile_names_stay_text_in_the_html_report_and_nothing_is_loaded() {
         !style.contains("url(") && !style.contains("@import") && !style.contains('<'),
         "{style}"
     );
-    // The policy forbids what the escaping already prevents.
+    // The policy forbids scripts and requests, which the escaping already prevents.
     let policy = Selector::parse("meta[http-equiv='Content-Security-Policy']").unwrap();
     let policy = page
         .select(&policy)
@@ -398,7 +398,7 @@ async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let written = Html::parse_document(&ran.out);
     assert_eq!(words(texts(&shown)), words(texts(&written)));
-    // A breach of the policy, or the output of a script, would be on the console.
+    // Chromium logs a breach of the policy, and the output of a script, in lines with `CONSOLE`.
     assert!(!log.contains("CONSOLE"), "{log}");
 
     let print = format!("--print-to-pdf={}", paper.display());

@@ -1,4 +1,4 @@
-//! The services and extensions that a site offers, also those for which there is no kind (N19).
+//! The services and extensions that a site offers, including those for which there is no kind (N19).
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{TOKEN, password_cloud, token_answer};
 
-/// Asks twice for the offer of region R1, whose network service answers this for its extensions. Returns the second
-/// offer, and the number of calls for extensions.
+/// Requests the offer of region R1 twice. The network service there gives this answer to a request for its extensions.
+/// Returns the second offer, and the number of calls for extensions.
 async fn offered(extensions: ResponseTemplate) -> (Result<Offer, CloudFailure>, usize) {
     let server = MockServer::start().await;
     Mock::given(method("POST"))

@@ -1,4 +1,4 @@
-//! Lists without links to the next page, which are paged by a marker or by an offset, also while rows are created and
+//! Lists without links to the next page, which are paged by a marker or by an offset, even while rows are created and
 //! deleted.
 
 use std::sync::Mutex;

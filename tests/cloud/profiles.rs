@@ -30,7 +30,8 @@ fn the_values_of_a_cloud_override_those_of_its_profile() {
     assert!(files[0].ends_with("cwd/clouds.yaml"), "{files:?}");
     assert!(files[1].ends_with("etc/clouds-public.yaml"), "{files:?}");
 
-    // The cloud's own values override single values, but regions as a whole. `cloud` is an older key for `profile`.
+    // Each of the cloud's own values overrides one value of the profile, but the cloud's regions override all
+    // regions of the profile. `cloud` is an older key for `profile`.
     let own = "clouds: {c: {cloud: acme, interface: public, regions: [North],
                auth: {auth_url: 'https://mine.example', username: u, password: p, project_name: q}}}";
     let folder = in_cwd(own).with("cwd/clouds-public.yaml", VENDOR);

@@ -121,7 +121,7 @@ fn each_scheme_has_the_proxy_of_its_own_variable() {
     assert!(!format!("{:?}", proxies(&[all])).contains("secret"));
 }
 
-/// Starts a proxy that answers every request with this. Returns its address, and a channel with the head of each
+/// Starts a proxy that gives this answer to every request. Returns its address, and a channel with the head of each
 /// request, in lower case.
 async fn proxy_answering(answer: String) -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
-//! A stub cloud: Keystone on a loopback port, at which its catalog also lists other services; and a session with it.
+//! A stub cloud, and a session with it. Keystone listens on a loopback port; its catalog lists the other services at
+//! the same port.
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -96,7 +96,7 @@ pub fn listing(region: &str, rows: Vec<Resource>) -> SiteListing {
     }
 }
 
-/// An explanation without a deletion, lines, blockers and relations.
+/// An explanation without a deletion, lines, blockers or relations.
 pub fn explanation(target: Target) -> Explanation {
     Explanation {
         target,

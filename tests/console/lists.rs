@@ -479,7 +479,7 @@ fn columns_of_ages_are_sorted_by_their_time_and_filtered_by_what_the_screen_show
 #[test]
 fn a_column_of_dates_is_sorted_by_year() {
     let mut world = World::busy();
-    // One since January, the other since December of the year before.
+    // One step has been blocked since January, the other since December of the year before.
     for (n, name, days) in [(95, "new", 300), (96, "old", 340)] {
         world.steps.push(Step {
             blocked_since: Some(now() - TimeDelta::days(days)),

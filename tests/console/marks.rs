@@ -75,7 +75,7 @@ fn marking_inverting_and_clearing_apply_to_the_shown_rows() {
     console.assert_shows(["2 rows marked"]);
     console.press("esc i");
     assert_eq!(marked(&console), ["db-1", "db-2"]);
-    // Only shown rows are inverted; hidden rows keep their marks.
+    // Only the marks of shown rows are inverted; hidden rows keep their marks.
     console.press("/b-1 enter i");
     assert_eq!(marked(&console), ["web-1"]);
     console.press("esc");

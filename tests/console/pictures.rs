@@ -36,8 +36,8 @@ fn pictures(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> 
     all
 }
 
-/// Returns one character for each cell: `#` if it is reversed, otherwise the first letter of its colour (`n` for none)
-/// as a capital if it is bold, `-` if it is dim without a colour, a space if it is plain, or the letter of its colour.
+/// Returns one character for each cell: `#` if the cell is reversed, otherwise the first letter of its colour, as a
+/// capital if the cell is bold. A cell without a colour has `N` if it is bold, `-` if it is dim, otherwise a space.
 pub fn styles(console: &TestConsole) -> String {
     let (columns, rows) = console.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));

@@ -33,7 +33,7 @@ fn a_resource_is_shown_as_the_command_line_prints_it_and_the_same_key_leads_back
     assert_eq!(listed(&console).len(), 1, "{}", console.text());
     console.press("esc Y");
     console.assert_shows(["FIELD"]);
-    // In the list, the key leads to the same YAML, and then back to the list.
+    // In the list, the key Y leads to the same YAML, and then back to the list.
     console.press("esc Y");
     assert_eq!(listed(&console), printed, "{}", console.text());
     console.press("Y");

@@ -12,7 +12,7 @@ fn console(keys: &str) -> TestConsole {
 
 #[test]
 fn a_report_is_written_to_the_file_that_is_named() {
-    // From the list of deletions, from a tree, from a step, and from the first screen.
+    // A report can be written from the list of deletions, from a tree, from a step, and from the first screen.
     for keys in [
         "",
         "enter down",

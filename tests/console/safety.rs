@@ -688,7 +688,7 @@ fn causes_are_retried_only_after_the_number_of_steps_was_typed() {
 
 #[test]
 fn back_and_forward_restore_views_with_their_filter_and_their_answers() {
-    // Without the sign of a query under way.
+    // The screen without the sign of a query under way.
     let shown = |console: &TestConsole| console.text().replace('◐', "─").replace("─ ", "──");
     let mut console = TestConsole::busy(":network enter /web enter");
     let filtered = shown(&console);
@@ -754,7 +754,7 @@ fn a_cloud_that_requires_a_reason_gets_it_with_the_confirmation() {
     assert_eq!(console.changes().len(), 1);
     assert_eq!(console.reasons.last().unwrap(), "because see OPS-4711");
 
-    // A rung of the ladder needs the reason too. A cloud that requires none is not asked about one.
+    // A rung of the ladder needs the reason too. For a cloud that requires no reason, the console does not ask for one.
     console.press(":stuck enter F down down down enter 00000001 enter");
     console.assert_shows(["Type the reason"]);
     console.press("esc");

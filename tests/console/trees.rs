@@ -204,7 +204,7 @@ fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     event.step_id = Some(console.world.steps[20].id);
     console.world.events.push(event);
     console.deliver_events();
-    // The time passes with an answer that no pane waits for, so no pane queries anything.
+    // The console learns the new time from an answer that no pane waits for, so no pane queries anything.
     console.now += chrono::TimeDelta::seconds(6);
     let answer = console.world.answer(&Query::Kinds(query::Kinds {}));
     console.handle(Event::Answer(u64::MAX, answer, console.now));
@@ -298,7 +298,7 @@ fn a_chart_draws_the_activity_of_each_row_and_says_what_it_waited_for() {
         for sign in [waiting, refused, nothing_new] {
             assert!(interface.contains(sign), "{sign} in {interface}");
         }
-        // The chart reaches the last column of the screen but one.
+        // The chart reaches the last column but one of the screen.
         let network = console.line("   network");
         let end = network.chars().count();
         assert_eq!(end, usize::from(width) - 1, "{network}");

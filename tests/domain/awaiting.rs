@@ -1,4 +1,4 @@
-//! What a person is advised to do about a step with pending clearances of other deployments.
+//! The advice to a person about a step with pending clearances of other deployments.
 
 use chrono::DateTime;
 use gone::domain::awaiting::{next_action, tree_of};
@@ -135,7 +135,8 @@ fn g11_each_blocker_is_shown_once_below_the_resource_that_it_blocks() {
     }
 }
 
-/// An importer whose resource waits in a cycle also names the resource asked about, and its own referrer again.
+/// If an importer's resource waits in a cycle, the importer's blockers include the resource that the request is about,
+/// and the importer's resource itself.
 #[test]
 fn g11_blockers_in_a_cycle_are_listed_once_and_without_the_resource_itself() {
     let request = ClearanceRequest {

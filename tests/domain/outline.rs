@@ -25,7 +25,7 @@ fn equal_siblings_are_one_branch() {
     let tree = build_tree(&[
         step(0, "port", &[]),
         step(1, "port", &[]),
-        // A port with a step below it is in another branch than ports without one.
+        // A port with a step below it is not in the branch of the ports without one.
         step(2, "port", &[3]),
         step(3, "floating_ip", &[]),
         step(4, "network", &[0, 1, 2, 3]),

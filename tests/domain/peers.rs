@@ -60,7 +60,7 @@ fn g13_a_referrer_that_waits_for_the_resource_in_a_cycle_and_for_nothing_else_is
         (referrer(root, &[]), false),
         (referrer(root, &[("a", &["b", "rx"])]), false),
         (referrer(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
-        // `a` waits for another cycle, which ends without it.
+        // `a` waits for a cycle that does not contain it. That cycle ends without this clearance.
         (
             referrer(root, &[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]),
             false,

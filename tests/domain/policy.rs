@@ -616,7 +616,7 @@ fn n14_observations_of_asynchronous_deletes_wait_only_in_a_long_deletion() {
     assert_eq!([waits(0), waits(31)], [0, 0]);
     // The wait is a multiple of 2 s, so that deletes that fall due at even seconds are observed at even seconds.
     assert_eq!([waits(32), waits(63), waits(64), waits(640)], [2, 2, 4, 40]);
-    // A call that hangs delays these observations no longer than others (I12).
+    // A call that hangs delays these observations no longer than it delays other observations (I12).
     let hanging = PendingObservations {
         ready: None,
         ..after(3600)

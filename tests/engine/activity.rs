@@ -1,4 +1,4 @@
-//! The reports of the reconcilers about their present, last and next work. Snapshots, with and without a reader who
+//! The reports of the reconcilers about their present, last and next work; and snapshots, with and without a reader who
 //! follows them.
 
 use std::sync::atomic::Ordering::SeqCst;

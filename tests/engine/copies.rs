@@ -586,7 +586,7 @@ async fn p01_a_copy_that_appeared_after_the_plan_is_drift() {
     .await;
 }
 
-/// The number of copies does not matter: one list for each local site before the write guard, and one behind it (N14).
+/// The number of copies does not matter: one list for each local site before the write guard, and one after it (N14).
 #[tokio::test(start_paused = true)]
 async fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
     let copied = Copied::by(CopiedBy::Tag);
@@ -605,7 +605,7 @@ async fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
         client.until_gone(&id).await;
         let sent = bench.sent();
         let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
-        // One list before the write guard, and one behind it.
+        // One list for each local site before the write guard, and one after it.
         assert_eq!(by_tag.count(), 2 * LOCALS.len());
     })
     .await;

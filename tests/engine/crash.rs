@@ -121,7 +121,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
     })
 }
 
-/// Returns the parts of the ids of the resources whose calls were in flight at the crash.
+/// Returns the ids of the resources whose calls were in flight at the crash. An id of several parts is split.
 async fn in_flight(bench: &Bench) -> Vec<String> {
     let ledger = bench.ledger();
     let filter = StepFilter {

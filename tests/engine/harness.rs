@@ -95,7 +95,7 @@ pub struct Bench {
     pub settings: Settings,
     /// The kinds of the clouds, and those that [`Bench::register_service`] adds.
     pub kinds: Arc<Kinds>,
-    /// The clouds of other providers, which engines have beside the practice cloud.
+    /// The clouds of other providers, which engines have besides the practice cloud.
     pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
     pub storage: LedgerStorage,
@@ -140,7 +140,8 @@ impl Bench {
 
     pub fn in_world(world: WorldOptions, regions: &[&'static str]) -> Self {
         let seed = world.seed;
-        // The folder is in memory where the machine has `/dev/shm`: the tests of the ledger prove durability.
+        // If the machine has `/dev/shm`, the folder is in memory: these tests need no durability, which the tests of
+        // the ledger prove.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
             tempfile::tempdir_in(memory).unwrap()
@@ -171,7 +172,7 @@ impl Bench {
         }
     }
 
-    /// Makes the engines those of a deployment `home` that offers this service, whose kinds the text defines.
+    /// Makes the engines those of a deployment `home`, which offers this service. The text defines its kinds.
     pub fn register_service(&mut self, service: &str, kinds: &str) {
         let source = Source {
             file: format!("{service}.toml"),
@@ -705,7 +706,7 @@ pub fn site() -> Site {
     site_of("RegionOne")
 }
 
-/// Returns the site of the deployment that [`Bench::register_service`] makes of the engine.
+/// Returns the site of the deployment `home`; see [`Bench::register_service`].
 pub fn home() -> Site {
     Site::Deployment {
         name: "home".into(),

@@ -131,8 +131,8 @@ pub async fn check(
     check_repetitions(bench)
 }
 
-/// Whether the resource of a step exists. False for a step that only enables it. Edges have composite ids: an interface
-/// exists while its port does.
+/// Whether the resource of a step exists. False for a step that only enables a resource. Edges have composite ids: an
+/// interface exists while its port does.
 fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     let key = &step.resource.key;
     if step.action == Action::Enable {

@@ -8,7 +8,7 @@ use gone::ledger::sqlite::{InlineLedger, Options, Store};
 
 use super::memory::{MemoryLedger, MemoryRows, Tables};
 
-/// The storage of a ledger. Clones are the same storage.
+/// The storage of a ledger. Clones share it.
 #[derive(Clone)]
 pub enum LedgerStorage {
     /// A SQLite file.

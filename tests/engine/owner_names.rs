@@ -87,8 +87,8 @@ async fn n14_project_names_are_not_requested_without_a_blocker_of_another_projec
     let theirs = bench.create("networks", json!({ "project_id": demo }));
     bench.create("ports", json!({ "network_id": theirs, "project_id": demo }));
     with_engine(&bench, async |client| {
-        // The deletion is refused because of the network's own ports, since it is no cascade. The login knows the name
-        // of its own project.
+        // The deletion is refused because of the network's own ports, since it does not cascade. The login knows the
+        // name of its own project.
         let options = gone::domain::model::PlanOptions::default();
         let id = client.delete_with("network", &shop.network, options).await;
         let deletion = client.until_refused(&id).await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Cascade,
-    /// The resource is deleted too, but within one deployment by a deletion of its own.
+    /// The resource is deleted too. If both resources are in the same deployment, it has a deletion of its own.
     Later,
     Unset,
     Block,
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Whether two resources wait for each other, directly or over others (G13).
+    /// Whether two resources wait for each other, directly or through others (G13).
     pub fn in_a_cycle(&self, a: usize, b: usize) -> bool {
         let reaches = |from: usize, to: usize| {
             let mut reached = BTreeSet::new();

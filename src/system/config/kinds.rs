@@ -1,14 +1,14 @@
-//! The kinds that settings name, by name or alias as a person types them.
+//! Resolves the kinds in the settings, each of which a person writes by name or alias.
 
 use std::collections::BTreeMap;
 
 use super::{GcKindSettings, Settings};
 use crate::domain::kinds::Kinds;
 
-/// Replaces each kind in the settings, which may be an alias, with its full name, as resources and steps have it.
+/// Replaces each kind in the settings, which may be an alias, with its full name, which resources and steps use.
 ///
 /// # Errors
-/// A setting names an unknown kind, or two keys of `gc.kind` name one kind. The error is the key of the first such
+/// A setting names an unknown kind, or two keys of `gc.kind` name the same kind. The error is the key of the first such
 /// setting, and the reason.
 pub fn resolve_kinds(settings: &mut Settings, kinds: &Kinds) -> Result<(), (String, String)> {
     for (position, rule) in settings.guard.protect.iter_mut().enumerate() {

@@ -119,14 +119,14 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
-/// Makes the error for a setting that only the code that uses it can check, with the line of this file that sets the
-/// key, if there is one.
+/// Creates the error for a setting that only the code that uses the setting can check. The error has the line of this
+/// file that sets the key, if there is one.
 pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     at_key(&text, file, key, message)
 }
 
-/// Returns an error about the value of a key that the text may contain.
+/// Returns an error about the value of a key, with the line of the key if the text contains it.
 fn at_key(text: &str, file: &Path, key: String, message: &str) -> ConfigError {
     let table = DeTable::parse(text).ok();
     let span = table.and_then(|table| span_of(table.get_ref(), &key));
@@ -148,7 +148,8 @@ impl Source<'_> {
         }
     }
 
-    /// Rewords an error of serde, which puts an unknown key and the known keys into backticks, and nothing else.
+    /// Rewords an error of serde. If a key is unknown, serde puts the unknown key and then the known keys into
+    /// backticks, and nothing else.
     fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
         let message = error.message();
         let mut words = message.split('`').skip(1).step_by(2);

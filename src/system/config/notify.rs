@@ -33,7 +33,7 @@ pub struct NotifySettings {
 pub struct WebhookSettings {
     /// The URL: https, or http to this machine only.
     pub url: String,
-    /// The file's token is sent as `Authorization: Bearer`.
+    /// The file of the token, which is sent as `Authorization: Bearer`.
     pub token_file: Option<PathBuf>,
 }
 

@@ -37,7 +37,7 @@ pub struct Surroundings {
     pub term: Option<String>,
     /// `$COLUMNS`: the width of the screen in characters, if a person set it.
     pub columns: Option<usize>,
-    /// The first that is set of `$LC_ALL`, `$LC_CTYPE`, `$LANG`.
+    /// The first of `$LC_ALL`, `$LC_CTYPE` and `$LANG` that is set.
     pub locale: Option<String>,
 }
 

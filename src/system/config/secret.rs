@@ -13,7 +13,8 @@ use crate::system::private::{self, Trusted, check_way};
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
-        // A verb of another user attaches to the engine and sends nothing, so it need not read the secret.
+        // A verb that another user runs attaches to the engine and sends nothing itself, so it need not read the
+        // secret.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
         Ok(found) if !found.is_file() => Err(format!("{shown} is not a file")),

@@ -93,7 +93,7 @@ pub struct Answering<B, H> {
     body: B,
     /// The bytes of the body's current frame that are not sent yet.
     rest: Bytes,
-    /// Whether other connections could run since the last piece.
+    /// Whether other connections have had a chance to run since the last piece.
     has_yielded: bool,
     _held: H,
 }

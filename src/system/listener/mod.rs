@@ -10,13 +10,13 @@
 //!                       HTTP:   limits of the protocol itself
 //! ```
 //!
-//! **A connection gives way while it waits for its client**: the client has sent nothing, only a part of a head or of a
-//! body, takes nothing of an answer, or sends no next request. When a wait has lasted too long, its connection ends.
-//! When the listener is full and a new connection comes, one of the waiting connections ends at once: first one that
-//! never sent a request, then one of the client with the most connections, then the one that has waited longest. If the
-//! new connection's client has all connections that it may have, one of its own waiting connections ends instead. When
-//! file descriptors or memory run out, some waiting connections end. A connection that waits for the server is never
-//! ended for another one.
+//! **A connection gives way while it waits for its client**: the client has sent nothing, has sent only a part of a
+//! head or of a body, takes nothing of an answer, or sends no next request. When a wait has lasted too long, its
+//! connection ends. When the listener is full and a new connection comes, one of the waiting connections ends at once:
+//! first one that never sent a request, then one of the client with the most connections, then the one that has waited
+//! longest. If the new connection's client has all connections that it may have, one of its own waiting connections
+//! ends instead. When file descriptors or memory run out, some waiting connections end. A connection that waits for the
+//! server is never ended for another one.
 
 mod body;
 mod connection;
@@ -125,7 +125,7 @@ impl ListenHandle {
         self.address
     }
 
-    /// Takes no more requests, and ends the streams. Answers in progress have a second to finish.
+    /// Takes no more requests. Answers in progress have a second to finish.
     pub async fn stop(self) {
         self.stop.cancel();
         // Whether the task ended or panicked, the listener no longer serves.

@@ -49,7 +49,7 @@ pub fn run_when_idle() {
 pub struct Attack {
     /// Connections that send nothing more.
     silent: Vec<TcpStream>,
-    /// Number of the other connections.
+    /// Number of the connections that are not in `silent`.
     other_connections: usize,
     tasks: JoinSet<()>,
     /// The process that holds the connections to the socket.

@@ -1,5 +1,5 @@
-//! Measures a ledger on a PostgreSQL server: compared with the same row changes in a loop, and on a server some time
-//! away.
+//! Measures a ledger on a PostgreSQL server: compared with the same row changes in a loop, and with a delay of each
+//! message to and from the server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use tokio_postgres::{Client, NoTls};
 use super::server::{self, OwnServer};
 use super::{accept, capacity, delay_proxy, end_each, now, plan};
 
-/// Commits at the same time, which the ledger groups.
+/// Number of commits at the same time, which the ledger groups.
 const IN_FLIGHT: usize = 16;
 
-/// Commits at the same time for a fast site: the default of `concurrency_max`.
+/// Number of commits at the same time for a fast site: the default of `concurrency_max`.
 const IN_FLIGHT_MOST: usize = 64;
 
 /// The time that a message takes, in each direction.
 const DELAY: Duration = Duration::from_micros(500);
 
-/// Durable transitions per second, with 16 in flight unless a field says otherwise.
+/// Durable transitions per second, with [`IN_FLIGHT`] commits in flight unless a field says otherwise.
 pub(crate) struct Rates {
     pub(crate) ours: f64,
-    /// Of the same row changes in a loop, without the ledger.
+    /// The rate of the same row changes in a loop, without the ledger.
     pub(crate) bare: f64,
     /// Bytes in the tables for each step that is gone.
     pub(crate) size: u64,
-    /// Of the ledger, with [`DELAY`] in each direction.
+    /// The rate of the ledger, with [`DELAY`] in each direction.
     pub(crate) delayed: f64,
-    /// Of the ledger, with [`DELAY`] in each direction and [`IN_FLIGHT_MOST`] in flight.
+    /// The rate of the ledger, with [`DELAY`] in each direction and [`IN_FLIGHT_MOST`] commits in flight.
     pub(crate) delayed_most: f64,
 }
 

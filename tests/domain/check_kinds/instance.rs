@@ -1,6 +1,5 @@
 //! Enumerates the instances of a schema with a number of resources. Only connected instances count, because parts that
-//! are not connected do not affect each other. Of instances that differ only by the order of their resources, one
-//! counts.
+//! are not connected do not affect each other. Instances that differ only by the order of their resources count as one.
 
 use super::schema::Schema;
 
