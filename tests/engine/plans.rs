@@ -1,4 +1,4 @@
-//! Plans: the number of calls that they cost, the reasons that refuse them, and drift after the approval. Deletions in
+//! Plans: the number of calls that they cost, the reasons for refusing them, and drift after the approval. Deletions in
 //! a read-only engine, and cancelled deletions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +218,7 @@ async fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
             .await
             .unwrap_err();
         assert!(refused.to_string().contains("read-only"), "{refused}");
-        // A plan only reads.
+        // Planning only reads from the cloud.
         client.plan("network", &network).await;
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
     })

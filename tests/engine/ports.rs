@@ -52,11 +52,11 @@ pub struct Crash {
     pub now: Notify,
     /// Late outcomes that changed the ledger: there must be none (I11).
     pub overwritten: Mutex<Vec<String>>,
-    /// The number of reads of the ledger for a snapshot.
+    /// How often the ledger was read for a snapshot.
     pub summaries: AtomicU64,
     /// Whether reads of tombstones by their keys fail.
     pub cannot_read: AtomicBool,
-    /// From the crash until the next engine starts, no call and no write gets through.
+    /// True from the crash until the next engine starts: no call and no write gets through.
     dead: AtomicBool,
 }
 
@@ -87,7 +87,8 @@ impl Crash {
     }
 
     /// Works like [`Crash::at_write`], but a write of outcomes reaches the ledger only after `after` writes of the next
-    /// engine, like that of a worker that was taken for dead. `after` is at least 1, for the recovery of that engine.
+    /// engine, like that of a worker that was taken for dead. `after` is at least 1: that engine first writes its
+    /// recovery.
     pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
         self.at_write(k);
         *self.late.lock().unwrap() = Some(Late {
@@ -198,7 +199,7 @@ pub enum PlantedFault {
     NoLongerOffers,
     /// An engine ignores the end of its lease.
     IgnoresLeaseEnd,
-    /// No engine is woken by the changes of others.
+    /// No engine is woken by the changes of other engines.
     OthersAreNotWoken,
     /// The gates of an engine report that they have tombstones which they lack.
     GateLacksTombstones,
@@ -234,7 +235,7 @@ impl SentRequest {
         self.method != "GET" && (is_there || is_cinder_path(&self.path))
     }
 
-    /// Whether the request reads a list or a resource of another service than Keystone.
+    /// Whether the request reads a list or a resource of a service other than Keystone.
     pub fn is_read(&self) -> bool {
         self.method == "GET" && (self.path.starts_with("/v2") || is_cinder_path(&self.path))
     }

@@ -1,4 +1,4 @@
-//! The deletion of a project covers every kind and visibility, for admins and members, also if Keystone no longer knows
+//! The deletion of a project covers every kind and visibility, for admins and members, even if Keystone no longer knows
 //! the project (N19). A login to which a service shows nothing is an error (P9).
 
 use std::sync::Arc;
@@ -227,7 +227,7 @@ async fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
         with_engine(&bench, async |client| {
             for (kind, id_or_name) in [("project", demo.as_str()), ("network", "rest")] {
                 let message = match client.try_delete(kind, id_or_name, cascade()).await {
-                    // The project itself is found, and its resources are not shown.
+                    // The project itself is found, but the services do not show its resources to the login.
                     Ok(id) => {
                         let refused = client.until_refused(&id).await;
                         assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
@@ -372,7 +372,7 @@ async fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
         assert_matches!(again, Err(ControlError::NotFound { .. }));
     })
     .await;
-    // The default security group is gone, too: a list by gone must not make Neutron create it again.
+    // The default security group is gone, too: the lists that gone reads must not make Neutron create it again.
     for collection in ["networks", "subnets", "ports", "security-groups"] {
         assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
     }
@@ -515,7 +515,7 @@ async fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() 
         let id = client.delete_with("project", "shop", with_project()).await;
         let refused = client.until_refused(&id).await.refused;
         assert!(refused[0].reason.contains("kites"), "{refused:?}");
-        // If the Keystone project stays, the extension refuses nothing.
+        // If the Keystone project stays, the extension is no reason for a refusal.
         let plan = client.plan("project", "shop").await;
         assert_eq!(plan.refused, []);
     })
@@ -570,7 +570,7 @@ async fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it
             "{refusal:?}"
         );
 
-        // For a project each service must show its resources.
+        // A plan for a project needs the lists of every service.
         let refused = client.try_delete("project", &demo, cascade()).await;
         match refused {
             Ok(id) => {

@@ -37,7 +37,7 @@ fn whole_deletion(id: &str) -> PurgeScope {
     PurgeScope::Deletion(id.to_owned())
 }
 
-/// Returns why a rung is not offered, or none if it is.
+/// Returns the reason why a rung is not offered, or none if it is offered.
 fn reason_against(ladder: &Ladder, rung: Rung) -> Option<String> {
     ladder.offer(rung).unwrap().why_not.clone()
 }
@@ -139,7 +139,7 @@ async fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_i
         assert!(orphan.why.contains("PENDING_DELETE"), "{orphan:?}");
         assert_eq!(orphan.deletion_id, id);
 
-        // The cloud refuses the network, which the balancer blocks. That step is stuck at once.
+        // The cloud refuses to delete the network, which the balancer blocks. The step of the network is stuck at once.
         client.retry(&id).await;
         client.until_stuck(&id).await;
         let refused = client.step_of(&id, &network).await;

@@ -94,7 +94,7 @@ async fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
             }
             assert_eq!(audit_rows(&client).await, rows, "{command:?} ran twice");
         }
-        // The same key of another client is another key.
+        // The same key from another client is a different key.
         let rows = audit_rows(&client).await;
         let retry = Command::Retry { deletion_id: id };
         submit_as(&client, "bob", "key-0", retry, "").await.unwrap();
@@ -275,7 +275,7 @@ async fn a_forged_cursor_is_a_usage_error() {
     .await;
 }
 
-/// A crash may come after the resource is stored and before the answer under its key is.
+/// A crash may come after the resource is stored and before the answer is stored under the idempotency key.
 #[test]
 fn i11_a_create_repeated_under_its_key_after_a_crash_finds_its_resource() {
     async fn create(client: &Client, name: &str, key: &str, body: Value) -> String {

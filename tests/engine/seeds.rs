@@ -24,8 +24,8 @@ use gone::domain::model::{
 use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
 
-/// How often a person repeats the request, and then how often the person retries the deletion. The faults end before
-/// the last request, and after half of the retries.
+/// The most times that a person repeats the request, and then retries the deletion. The faults end before the last
+/// request, and after half of the retries.
 const RETRIES_MAX: u32 = 12;
 /// The most crashes of one simulation.
 pub const CRASHES_MAX: u32 = 3;
@@ -51,7 +51,7 @@ pub struct Simulation {
 impl Simulation {
     pub fn new(seed: u64, planted_fault: PlantedFault) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        // A third of the seeds has two regions, of which the second has a copy of a network of the first.
+        // A third of the seeds has two regions: the second has a copy of a network of the first region.
         let regions: &[&str] = match seed % 3 {
             0 => &["RegionOne", "RegionTwo"],
             _ => &["RegionOne"],
@@ -175,7 +175,7 @@ impl Simulation {
                 11 => json!({ "status": 404, "html": true }),
                 _ => json!({ "status": 404, "type": "HTTPNotFound" }),
             };
-            // Keystone gets no faults: those of logins have tests of their own.
+            // Keystone gets no faults: the faults of logins have tests of their own.
             let mut wanted = json!({ "method": method, "path": "/v2" });
             if dice.u8(0..4) > 0 {
                 wanted["kind"] = json!(dice.choice(kinds));
@@ -301,7 +301,7 @@ async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequ
     simulation.end(&before, &faults, ended).await
 }
 
-/// How far the request of a person has come, over all engines that it was sent to.
+/// The progress of a person's request, over all engines to which it was sent.
 pub struct RequestProgress {
     /// The id of the deletion that was acknowledged.
     pub acknowledged: Option<String>,
@@ -402,7 +402,7 @@ pub async fn request_until_gone(
         if let Some(id) = acknowledged.clone() {
             break id;
         }
-        // The answer may have been lost, and the deletion accepted.
+        // The answer may have been lost although the deletion was accepted.
         if let Some(known) = client.deletions(Vec::new(), None).await.first() {
             break known.id.clone();
         }

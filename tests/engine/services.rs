@@ -211,7 +211,7 @@ async fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_
         let mut made = bench.furnish_demo();
         let id = made.remove(kind).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
-        // The change takes longer than the engine observes an accepted delete.
+        // The change takes longer than the time for which the engine observes an accepted delete.
         delay_balancer(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
         bench.delete_until_gone(kind, &id).await;
         let (_, own) = id.split_once(',').unwrap();

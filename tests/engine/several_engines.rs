@@ -78,8 +78,8 @@ impl RunningEngine {
         }
     }
 
-    /// Ends the engine as a crash does. `is_noticed`: whether others notice the end of its process. Otherwise its lease
-    /// runs out.
+    /// Ends the engine as a crash does. `is_noticed`: whether other engines notice the end of its process. Otherwise
+    /// its lease runs out.
     async fn stop(self, server: &Server, is_noticed: bool) {
         self.connection.die();
         self.heartbeat.abort();

@@ -171,7 +171,7 @@ struct Shared {
 struct Committed {
     outcome: Outcome,
     /// The arguments of [`Member::committed`]: changed tombstones, the number of the last change, and whether gates of
-    /// others must learn of it.
+    /// other engines must apply a change of this transaction.
     changed: Vec<Changed>,
     last: i64,
     has_raised: bool,
@@ -260,7 +260,7 @@ impl SharedLedger {
         }
     }
 
-    /// Runs an empty transaction, which joins if necessary and brings the tombstones up to date.
+    /// Runs an empty transaction, which begins a new epoch if necessary and brings the tombstones up to date.
     fn nudge(&self) {
         let ledger = self.clone();
         tokio::spawn(async move { ledger.0.transact(WriteRequest::Commit(Vec::new())).await });

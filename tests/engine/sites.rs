@@ -56,7 +56,7 @@ async fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_a
 
 #[tokio::test(start_paused = true)]
 async fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person_asks() {
-    // The default repeats after 30 s, 90 s, …; a setting of ten minutes after 10 and 30 minutes.
+    // By default the login is repeated after 30 s, 90 s, …; with a setting of ten minutes, after 10 and 30 minutes.
     for (every, expected) in [(None, 6..=6), (Some(600), 2..=2)] {
         let mut bench = Bench::new(1);
         if let Some(seconds) = every {

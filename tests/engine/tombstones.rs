@@ -252,7 +252,7 @@ async fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
         }
         client.until(&id, |it| it.counts.blocked == 1).await;
         let step = client.steps(&id).await.remove(0);
-        // Attempts after 0, 1, 6, 21 and 81 minutes, as without the client.
+        // Attempts after 0, 1, 6, 21 and 81 minutes, as without the client's repeated deletes.
         assert!((4..=5).contains(&step.attempts), "{step:?}");
         assert!(bench.writes().len() > 100, "a repeated DELETE sent no call");
         bench.faults(json!([]));

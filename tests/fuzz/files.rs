@@ -1,4 +1,4 @@
-//! The parsers of what people write: settings, kinds, clouds, plans and targets.
+//! The parsers of the texts that people write: settings, kinds, clouds, plans and targets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::mutate::{fuzz, mutants};
 
 use crate::testkit;
 
-/// Asserts that a message is not empty, is one line, and has nothing that misleads a terminal.
+/// Asserts that a message is not empty, is one line, and has no character that misleads a terminal.
 #[track_caller]
 fn assert_printable(message: &str) {
     assert!(!message.is_empty());

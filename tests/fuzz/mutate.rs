@@ -11,8 +11,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 
 /// The number of cases of one parser for each seed; `cargo test` runs one seed.
 const CASES: u32 = 200;
-/// A case takes some milliseconds. Even on a busy machine, a case of this length hangs, or its work grows faster
-/// than its input.
+/// A case takes some milliseconds. Even on a busy machine, a case that takes this long hangs, or its work grows
+/// faster than its input.
 const CASE_MAX: Duration = Duration::from_secs(10);
 /// The longest text of a case. The samples are smaller.
 const BYTES_MAX: usize = 256 * 1024;

@@ -502,7 +502,7 @@ async fn p07_p13_a_refusal_names_blockers_that_the_caller_can_see_and_counts_the
         followed.contains("1 resource of other projects"),
         "{followed}"
     );
-    // While the service does not show the port, the refusal names nothing.
+    // While the service does not show the port, the refusal does not name it.
     let down = json!([{"match": {"method": "GET", "path": format!("/v2.0/ports/{port}")},
         "action": {"status": 503}}]);
     stage.faults(down).await;

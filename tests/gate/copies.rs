@@ -128,7 +128,7 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
     assert_eq!(stage.phase("network", &web.original), None);
     let shown = stage.user_get(&web.path()).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
-    // A client without the right to delete the network is refused as by the service.
+    // A client without the right to delete the network gets the same refusal as from the service.
     let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
     for (token, status) in [(stage.demo.as_str(), 404), ("", 401)] {
         stage
@@ -280,7 +280,7 @@ async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_d
  {
     let [two, three] = LOCALS;
     for (soon, late) in [(two, three), (three, two)] {
-        // A 503 with Retry-After holds up all calls to its region, so each case has a cloud of its own.
+        // A 503 with Retry-After delays all calls to its region, so each case has a cloud of its own.
         let stage = stage_with_copies().await;
         let gate = stage
             .gate_with_one_step_a_page(Duration::from_secs(55))
@@ -298,7 +298,7 @@ async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_d
             .send(Method::DELETE, &url, &stage.admin, None)
             .await
             .with_status(409);
-        // The gate would wait longer for steps that move.
+        // The gate would wait longer if every step were due in time.
         assert!(
             since.elapsed() < Duration::from_secs(40),
             "only the step at {soon} is due in time"

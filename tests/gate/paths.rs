@@ -170,7 +170,7 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
         ] {
             let spelled = format!("{collection}/0a{suffix}");
             assert_eq!(routes.target_of(&spelled), Err(Ambiguous), "{spelled}");
-            // The same holds for paths below such an id.
+            // Paths below such an id are ambiguous, too.
             let below = format!("{spelled}/tags");
             assert_eq!(routes.target_of(&below), Err(Ambiguous), "{below}");
         }

@@ -19,7 +19,7 @@ async fn client_calls(stage: &Stage) -> usize {
     calls.filter(|call| !of_engine(call)).count()
 }
 
-/// Starts the deletion of one resource of Neutron, Octavia and Glance each, and makes the services refuse the deletes.
+/// Starts deletions of one resource each in Neutron, Octavia and Glance, and makes the services refuse the deletes.
 /// Returns service, kind, list and id of each resource.
 async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let network = stage.network("n").await;

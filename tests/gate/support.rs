@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Limit for everything that a test waits for: a busy machine needs less.
+/// Limit for everything that a test waits for. Even a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Service types, as the catalog names them.
 const SERVICES: [&str; 5] = ["network", "image", "load-balancer", "compute", "volumev3"];
@@ -495,8 +495,8 @@ pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// Returns settings with a gate for each region, source and service. Sweeps and retries come only after an hour, so
-/// that no test meets them.
+/// Returns settings with a gate for each region, source and service. Sweeps and retries start only after an hour,
+/// so that none runs during a test.
 fn settings_text(regions: &[String], more: &str) -> String {
     let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\nschedule = ['1h']\n");
     for (region, source) in regions

@@ -226,7 +226,8 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     }
 }
 
-/// Version 19 compared the ids of parts without regard to case, and noted by triggers which owners had moved.
+/// Version 19 compared the ids of parts without regard to case, and recorded by triggers the owner steps whose
+/// state had changed.
 #[test]
 fn t20_an_upgrade_spells_the_ids_of_parts_as_their_cloud_does() {
     let folder = Folder::new();
@@ -289,7 +290,7 @@ async fn a_damaged_ledger_file_is_reported_as_corrupt() {
     let error = Store::open(&folder.ledger(), Options::default()).unwrap_err();
     assert!(matches!(error, LedgerError::Corrupt { .. }), "{error}");
 
-    // A file with a valid first page and damage in the others is refused, too.
+    // A file with a valid first page and damage in the other pages is refused, too.
     let folder = Folder::new();
     let ledger = open(&folder);
     start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
@@ -404,7 +405,8 @@ async fn i12_an_unreadable_row_fails_only_the_change_that_reads_it() {
     let corrupt = "UPDATE steps SET last_error = '{nonsense' WHERE resource = 'bb'";
     assert_eq!(db.execute(corrupt, ()).unwrap(), 1);
 
-    // The first step is moved before the second is found unreadable, so the change must be undone as a whole.
+    // The state of the first step changes before the second step is found unreadable, so the change must be undone as a
+    // whole.
     let (first, second) = (step_id_raw(&db, "aa"), step_id_raw(&db, "bb"));
     let applied = ledger
         .commit(vec![

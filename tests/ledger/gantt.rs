@@ -87,7 +87,7 @@ async fn blocked_steps_are_counted_by_due_time() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "web", &many_ports(6)).await;
         let claimed = claim(ledger, 10).await;
-        // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
+        // Overdue, now, at the end of the first column, right after it, far away; one step is not blocked.
         for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
             let refused = with_decision(
                 failure(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
@@ -136,7 +136,7 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
         assert_eq!(hour.until, at(120 * 60));
         let each: Vec<SiteMinute> = (0..60).map(|n| minute(n, 1, 0)).collect();
         assert_eq!(hour.minutes, each);
-        // Half an hour later, half of the calls are older than an hour; then all of them are.
+        // Half an hour later, half of the calls are older than an hour; after an hour, all of them are.
         let hour = ledger
             .last_hour(now + TimeDelta::minutes(30))
             .await

@@ -96,7 +96,7 @@ enum Op {
 }
 
 const DELETIONS: u8 = 4;
-/// Seconds between two operations. Some repeated deletes of a gate then come within a minute of the one before, and
+/// Seconds between two operations. Some repeated deletes from a gate then come within a minute of the one before, and
 /// some do not.
 const SECONDS: i64 = 25;
 const RESOURCES: u8 = 7;

@@ -186,7 +186,8 @@ async fn p09_a_left_step_keeps_following_its_owner_after_its_own_dependency_is_a
         );
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
 
-        // After it is taken over, the step needs a person, because its abandoned dependency may still block it.
+        // Once the step has taken the resource over, it needs a person, because its abandoned dependency may still
+        // block it.
         assert_eq!(
             commit_one(ledger, cancel("one", at(4))).await,
             Applied::Done

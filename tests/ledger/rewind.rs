@@ -254,7 +254,8 @@ impl History {
             37 => Change::Recreated {
                 key: key("port", &self.resource()),
                 copy: None,
-                // Not if a deletion stops at a failure: a replay only guesses which of its steps were in flight.
+                // Never stuck if a deletion stops at a failure: a replay only guesses which of its steps were in
+                // flight.
                 stuck: (self.random.bool() && one_number(&self.db, STOPPING) == 0)
                     .then_some(RecreationReason::TooOften),
                 now,
@@ -330,8 +331,8 @@ fn compare(
     same("step ids", &ids(was), &ids(shown))?;
     for (step, (state, held, _)) in &was.steps {
         let (shown, shown_held, _) = &shown.steps[step];
-        // In a deletion that stops at a failure, a step was sent before the failure, or was stuck because of it and
-        // then retried.
+        // In a deletion that stops at a failure, a replay only guesses whether a step was sent before the failure, or
+        // was stuck because of it and then retried.
         let in_flight = state == "running" || state == "verifying" && without_event.contains(step);
         let may_be_held = in_flight && *shown_held || *held && shown == "running";
         let may_show = may_show(state, shown, without_event.contains(step)) && held == shown_held;

@@ -214,7 +214,7 @@ fn p06_a_backup_is_checked_and_restored_with_the_key_of_its_ledger() {
     };
     add_audit_rows(&mut Store::open(&copy, options).unwrap(), &["d"]);
     assert_eq!(sealed(&keys).broken, 0);
-    // In place of the ledger, the backup has the key beside it.
+    // The backup replaces the ledger, so that the ledger's key is beside it.
     for log in ["ledger.db-wal", "ledger.db-shm"] {
         let _ = fs::remove_file(folder.path(log));
     }

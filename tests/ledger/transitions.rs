@@ -350,8 +350,8 @@ fn each_step_move_has_the_listed_effects() {
                 ..sticks
             },
         ),
-        // A step that was stuck by itself releases its dependents. One that another step keeps stuck does so only when
-        // its owner is gone.
+        // A step that was stuck by itself releases its dependents. A step that another step keeps stuck releases its
+        // dependents only when its owner is gone.
         (Stuck, Trigger::Retried, NONE, releases),
         (Blocked, Trigger::Retried, NONE, nothing),
         (Stuck, Trigger::StuckCauseReleased, HELD, nothing),

@@ -108,7 +108,7 @@ fn a_common_dependent_of_a_batch_of_outcomes_is_loaded_and_saved_once() {
     let applied = apply(&rows, &outcomes);
     assert!(applied.iter().all(|applied| *applied == Applied::Done));
     assert_eq!(rows.tables().steps[&101].state, Ready);
-    // The edges from the steps with outcomes, and the steps at both ends.
+    // Two loads: the edges from the steps with outcomes, and the steps at both ends.
     assert_eq!(rows.loads(), 2);
     assert_eq!(rows.steps_saved(), 101);
     assert!((1..=100).all(|record| phase(&rows, record) == Phase::Gone));

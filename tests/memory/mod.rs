@@ -29,7 +29,7 @@ pub use tables::{EngineRow, Tables, deletion, step};
 
 type Answer<T = ()> = Result<T, String>;
 
-/// The rows of a ledger. Clones are the same rows.
+/// The rows of a ledger. Clones share the same rows.
 #[derive(Clone)]
 pub struct MemoryRows {
     epoch: i64,
@@ -124,7 +124,7 @@ impl MemoryLedger {
         }
     }
 
-    /// The epoch of this opening.
+    /// The epoch that began when this ledger was opened.
     pub fn epoch(&self) -> i64 {
         self.rows.epoch
     }

@@ -153,7 +153,7 @@ impl Tables {
         }
     }
 
-    /// Appends to the audit chain (P6).
+    /// Appends an entry to the audit chain (P6).
     pub(super) fn audit(&mut self, entry: &AuditEntry, at: DateTime<Utc>) {
         let before = self.audit.last();
         let mut row = AuditRow {

@@ -15,7 +15,7 @@ use super::receivers::{MailServer, WebServer};
 async fn i07_a_stuck_deletion_is_notified_once_by_each_channel() {
     let (web, mail) = (WebServer::start().await, MailServer::start().await);
     let harness = Harness::new().with_webhook(&web).with_mail(&mail);
-    // Events from before the first start are not notified.
+    // Nobody is notified of events from before the first start.
     harness.stuck("before").await;
     let notifier = harness.start().await;
     harness.stuck("one").await;
@@ -26,7 +26,7 @@ async fn i07_a_stuck_deletion_is_notified_once_by_each_channel() {
         mailed[0].header("Message-ID"),
         format!("<{}@cloud.example>", posted[0].id())
     );
-    // The next message is about the next deletion: the first one is not notified again.
+    // The next message is about the next deletion: nobody is notified of the first deletion again.
     harness.stuck("two").await;
     let posted = web.inbox.wait_for(2).await;
     assert_eq!(posted[1].body["news"][0]["deletion_id"], json!(id("two")));
@@ -63,7 +63,7 @@ async fn i07_a_crash_between_sending_and_recording_repeats_one_message_under_its
     assert_ne!(posted[1].id(), posted[2].id());
     assert_eq!(posted[2].body["news"][0]["deletion_id"], json!(id("two")));
     notifier.stop().await;
-    // Everything is recorded, so the third notifier notifies only about new events.
+    // All deliveries are recorded, so the third notifier notifies only about new events.
     harness
         .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
@@ -182,7 +182,7 @@ async fn i07_a_paused_site_is_notified_once_until_it_works_again() {
         .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
     notifier.stop().await;
-    // The next engine finds the same site paused, and another one.
+    // The next engine finds that the same site and another site are paused.
     let notifier = harness.start().await;
     harness.site_event("prod/RegionOne", "paused").await;
     harness.site_event("prod/RegionTwo", "paused").await;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::processes::address;
 
-/// What a link does to the connections over it.
+/// The effect of a link on the connections over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     Normal,

@@ -1,4 +1,5 @@
-//! The listener for peers: which callers it serves, which messages it accepts, and how it refuses the others.
+//! The listener for peers: which callers it serves, which messages it accepts, and how it refuses other callers and
+//! messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -112,7 +113,7 @@ async fn g01_every_unauthenticated_call_gets_the_same_401() {
         ("", "s0"),
         ("wrong", "s0"),
         ("wrong", "s9"),
-        // Valid tokens, but of other peers than the body names.
+        // Valid tokens, but of peers other than the one that the body names.
         (TOKEN, "s2"),
         (TOKEN, "s9"),
         (TOKEN, "s1"),

@@ -106,8 +106,8 @@ impl Run {
     /// Observes each resource whose deployment runs.
     ///
     /// # Errors
-    /// A resource in `stays` is gone; a resource that was gone exists again; or a resource is gone while another refers
-    /// to it that is not in a circle with it (G7).
+    /// A resource in `stays` is gone; a resource that was gone exists again; or a resource is gone while another one,
+    /// which is not in a circle with it, refers to it (G7).
     ///
     /// The observations are made one after the other. No resource is re-created, so one that was observed gone stays
     /// gone, and a reference to it that is observed later is a dangling one. The reverse order proves nothing: the
@@ -357,7 +357,7 @@ impl Run {
         }
     }
 
-    /// Whether a step names a resource that stays as its blocker.
+    /// Whether a step names, as its blocker, a resource that stays.
     fn names_a_blocker(&self, root: &Thing, id: &str, stays: &BTreeSet<usize>) -> bool {
         let steps = items(&self.get(self.home(root), &format!("deletions/{id}/steps")));
         let stay = |blocker: &Value| {

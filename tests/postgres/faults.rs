@@ -215,9 +215,9 @@ const SHARE: usize = 15;
 const ENDED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Starts a deletion of many steps on these engines, which claim and end them one at a time, while faults happen to
-/// their servers. Each fault begins while steps end, and the last share of them may end only after the last fault, so
-/// every fault meets open work. No step is claimed twice, even if the answer to a claim was late, and all acknowledged
-/// outcomes are kept. `fault` gets the servers and the number of faults before. Returns the servers.
+/// their servers. Each fault begins while steps end, and the last share of the steps may end only after the last
+/// fault, so every fault meets open work. No step is claimed twice, even if the answer to a claim was late, and all
+/// acknowledged outcomes are kept. `fault` gets the servers and the number of faults before. Returns the servers.
 pub async fn end_steps_despite<S: Send + 'static>(
     engines: &[&PostgresLedger],
     mut servers: S,

@@ -60,7 +60,8 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
-    // Calls of steps that were claimed before wait, too, except for those that began before an engine noticed the loss.
+    // Calls of steps that were claimed before the loss of the server wait, too, except for the calls that began before
+    // an engine noticed the loss.
     let sent = stage.writes().len();
     assert!(
         sent <= at_kill + 2 * CONCURRENCY,

@@ -18,7 +18,7 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 /// A server that many test processes share. It is stopped once all of them have ended, in whatever way.
 pub struct Server {
     folder: PathBuf,
-    /// Locked, shared, for as long as this process may use the server.
+    /// Has a shared lock for as long as this process may use the server.
     _user: File,
     /// The server and the shell that stops it, if this process started them. They may outlive this process.
     started: Vec<Child>,
@@ -181,7 +181,7 @@ impl Drop for OwnServer {
 pub fn shared() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
-        // A socket's path may have 107 bytes, so it is not below the folder of the build.
+        // A socket's path may have at most 107 bytes, so it is not below the folder of the build.
         let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let name = uuid::Uuid::new_v5(
             &uuid::Uuid::NAMESPACE_URL,

@@ -27,7 +27,7 @@ pub fn new_location(_: &Folder, _: &str) -> Location {
     Location::Postgres(Box::new(server::shared().address()))
 }
 
-/// Does work that blocks on a thread that may block.
+/// Runs blocking work, on a thread that may block.
 pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! The conditions of a fault's rule against calls, and the delays that limits cause.
+//! The conditions of fault rules, matched against calls, and the delays that limits cause.
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;

@@ -207,7 +207,7 @@ fn the_revival_of_a_member_does_not_revive_its_deleted_image() {
     assert_eq!(images.delete(&format!("/images/{image}")), 204);
     images.cloud.advance(500);
     assert_eq!(images.get(&format!("/images/{image}")).status, 404);
-    // The member of the image that was not deleted exists again.
+    // The deleted member of the kept image exists again.
     let member = images.get(&format!("/images/{kept}/members/b"));
     assert_eq!(member.status, 200);
 }

@@ -1,5 +1,5 @@
-//! Story 6: on a read-only cloud, keys that delete in other programs send nothing; and a confirmation is for the row of
-//! the key, although a row moves into its position.
+//! Story 6: on a read-only cloud, keys that delete in other programs send nothing; and a confirmation is for the row
+//! on which the key was pressed, although another row moves into the position of that row.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ fn run_delete_keys(variation: &Variation) {
     session.wait_for("pasted text does nothing here");
     session.press("D");
     session.wait_for("read-only");
-    // The answer to a question that the console does not ask. None of the letters quits.
+    // The answer to a question that the console does not ask. None of the letters quits the console.
     session.press("\ryes\r");
     // The only writes are the creates of the four networks.
     assert_eq!(cloud.writes().len(), writes + 4);

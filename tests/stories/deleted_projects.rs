@@ -1,4 +1,4 @@
-//! Story 19: three projects were deleted in Keystone, and their networks and default groups still exist.
+//! Story 19: three projects were deleted in Keystone, and their networks and default security groups still exist.
 
 use serde_json::{Value, json};
 

@@ -86,7 +86,8 @@ fn a_gate_before_an_unknown_cloud_stops_an_engine_unless_it_runs_the_practice_cl
     RunResult::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
         .stderr_has(&["gate[0].upstream names real/RegionOne", "sandbox"]);
-    // `--cloud sandbox` does not help. An engine that runs the practice cloud ignores the gates of the settings.
+    // An engine with `--cloud sandbox` stops, too. An engine that runs the practice cloud ignores the gates of the
+    // settings.
     RunResult::of(world.command().arg("--engine")).ends_with(2);
     let mut practice = world.command_for_all_clouds();
     practice.arg("--sandbox");

@@ -161,7 +161,7 @@ impl Home {
         self.write("without-past.toml", &scenario.to_string())
     }
 
-    /// Starts `gone sandbox` with this scenario, which writes its `clouds.yaml` to the file that clients read.
+    /// Starts `gone sandbox` with this scenario. The program writes its `clouds.yaml` to the file that clients read.
     pub fn serve_cloud(&mut self, scenario: &str) -> Cloud {
         let scenario = self.scenario(scenario);
         let folder = self.path(".config/openstack");

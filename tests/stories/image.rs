@@ -1,4 +1,4 @@
-//! Story 13, without the gate: the deletion of an image with members, of which one was deleted before.
+//! Story 13, without the gate: the deletion of an image with members, one of which was deleted before.
 
 use serde_json::{Value, json};
 
@@ -71,7 +71,8 @@ fn run(variation: &Variation) {
     session.press("\x1b");
     session.wait_for("image 1");
 
-    // The deleted member is added and deleted by itself twice: the second time as another incarnation of its record.
+    // The deleted member is added again and deleted without the image, twice: the second time as another incarnation of
+    // its record.
     let again = json!({ "member": projects[0] });
     glance(&cloud, "POST", &members, again.clone(), 200);
     let target = format!("image_member/{image},{}", projects[0]);

@@ -1,4 +1,5 @@
-//! A list drops a deleted resource within two seconds: plain, filtered, with marks, and after another pane.
+//! A list drops a deleted resource within two seconds, whether the list is plain, filtered, with marks, or shown again
+//! after another pane.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,8 @@ fn run(columns: u16, rows: u16) {
     home.start_engine(&["--all-regions"]);
     let mut session = Session::start(&home, &[]);
     session.open("network", "network ");
-    // The keys before and after the deletion of the network: the list is shown, filtered, marked, and behind the help.
+    // The keys before and after the deletion of the network. The list is plain, then filtered, then has a mark, and
+    // then is behind the help.
     for (before, after, network, region) in [
         ("", "", "quiet-net-0", "RegionOne"),
         ("/quiet\r", "\x1b", "quiet-net-1", "RegionOne"),

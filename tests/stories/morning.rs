@@ -86,7 +86,7 @@ fn run(variation: &Variation) {
     let all = home.json(&["list"]);
     assert_eq!(all.as_array().unwrap().len(), 5);
 
-    // The networks of the cloud fit the ledger, and the ledger is consistent.
+    // The networks of the cloud match the ledger, and the ledger is consistent.
     let cloud = home.embedded_cloud();
     let mut networks = cloud.names("networks");
     networks.sort();

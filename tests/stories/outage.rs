@@ -53,7 +53,7 @@ fn run(variation: &Variation) {
     ]);
     session.press(" ");
     session.wait_for("1 marked");
-    // A mark moves the cursor to the next row.
+    // Marking a row moves the cursor to the next row.
     session.press("  ");
     session.wait_for("3 marked");
     session.press("r");

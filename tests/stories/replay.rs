@@ -33,7 +33,7 @@ fn a_replay_steps_through_the_events_of_a_ledger_while_its_engine_runs() {
         !screen.contains("stuck")
     });
     session.wait_for_all(&["── deletions 1", "network vault", "accepted"]);
-    // One event at a time to the event at which the deletion became stuck, and one event back.
+    // Moves one event at a time to the event at which the deletion became stuck, and then one event back.
     let mut events = 0;
     while !session.text().contains("✖ 2 stuck") {
         session.press(".");

@@ -83,7 +83,7 @@ fn run(variation: &Variation) {
     session.quit();
     cloud.set_limits(&json!({}));
 
-    // The console after that starts an engine, which finishes the deletion.
+    // A third console starts an engine, which finishes the deletion.
     let mut session = Session::start(&home, &[]);
     session.open("deletions", "deletions");
     session.wait_for(&format!("{total}/{total}"));

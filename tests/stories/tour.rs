@@ -19,7 +19,7 @@ fn delete(session: &mut Session, network: &str) {
     session.wait_for("accepted as deletion");
 }
 
-/// Whether the list of deletions shows the one of this network as gone.
+/// Whether the list of deletions shows the deletion of this network as gone.
 fn is_gone(screen: &str, network: &str) -> bool {
     let network = format!("network {network} ");
     let mut rows = screen.lines().filter(|row| row.contains(&network));

@@ -182,7 +182,7 @@ impl Bed {
         RunResult::of(&mut self.command(line))
     }
 
-    /// Deletes the resources of the project with these options that choose a login. The deletion must succeed.
+    /// Deletes the resources of the project. `login` has the options that choose a login. The deletion must succeed.
     #[track_caller]
     pub fn delete_project(&self, login: &str) {
         let project = &self.project;

@@ -16,7 +16,8 @@ pub type Send<'a> = dyn Fn(&str, &str, Value) -> Value + 'a;
 pub struct Outer {
     pub network: String,
     pub pool: String,
-    /// All resources that were created for it, in the order of their deletion: collection below `/v2.0`, and id.
+    /// All resources that were created for the network, in the order of their deletion: collection below `/v2.0`,
+    /// and id.
     #[allow(dead_code)] // A practice cloud needs no clean-up.
     pub made: [(&'static str, String); 3],
 }
@@ -60,8 +61,8 @@ pub struct Estate(pub BTreeMap<&'static str, String>);
 
 impl Estate {
     /// Creates at least one resource of each kind of Neutron, Octavia and Glance that a project can have, except those
-    /// of BGP and VPN. Where possible, another resource uses it. The outer network belongs to another project, and the
-    /// ports of the floating IPs to none. The load balancer is pending for a while.
+    /// of BGP and VPN. Where possible, a resource of each kind is used by another resource. The outer network belongs
+    /// to another project, and the ports of the floating IPs to none. The load balancer is pending for a while.
     pub fn furnish(project: &str, outer: &Outer, send: &Send<'_>) -> Self {
         let builder = Builder { project, send };
         let scope = json!({ "name": "scope", "ip_version": 4 });

@@ -74,8 +74,8 @@ impl GatedBed {
         record
     }
 
-    /// Deletes a resource by gone and adds it again by a client, `times` times. It must keep one record, with a new
-    /// incarnation each time. `twice` is the exit code of the client if it adds an existing resource.
+    /// Deletes a resource with gone and adds it again with a client, `times` times. The resource must keep one record,
+    /// with a new incarnation each time. `twice` is the exit code of the client if it adds an existing resource.
     fn check_incarnations(&self, kind: &str, id: &str, add: &str, times: u32, twice: Option<i32>) {
         self.run_client(add);
         for incarnation in 1..=times {

@@ -117,7 +117,7 @@ fn testbed_n19_a_member_and_an_admin_delete_containers_and_objects_of_any_name()
     let users = Users::with_member(&bed);
     let member = users.api("a member");
     let account = Account::of(&bed, &member);
-    // The second login deletes containers and objects that have the same names again.
+    // The second login deletes new containers and objects that have the same names.
     for login in ["testbed --region RegionOne", "mine"] {
         for container in CONTAINERS {
             account.put(container, "");

@@ -43,7 +43,7 @@ impl Drop for Machine<'_> {
 }
 
 impl<'b> Machine<'b> {
-    /// Creates the server by a member, whose login is the cloud `mine` of the program's `clouds.yaml`.
+    /// Creates the server as a member, whose login is the cloud `mine` of the program's `clouds.yaml`.
     pub fn create(bed: &'b Bed) -> Self {
         let users = Users::with_member(bed);
         let member = users.api("a member");
@@ -294,8 +294,8 @@ fn testbed_p03_only_an_admin_deletes_a_snapshot_in_error_deleting_by_force() {
     bed.delete_project("--cloud mine");
 }
 
-/// Deletes a resource while its storage fails, which leaves it in error_deleting: only an admin then deletes it, by
-/// force. `service` manages the storage, and `call` is its action.
+/// Deletes a resource while its storage fails, which leaves it in error_deleting: only an admin can then delete
+/// it, by force. `service` manages the storage, and `call` is its action.
 pub fn check_forced_deletion(bed: &Bed, target: &str, service: &'static str, call: &str) {
     // A deletion that is blocked after its first attempt: its id, and the command that forces it.
     let blocked = |cloud: &str| {
@@ -483,8 +483,8 @@ fn testbed_p03_a_soft_deleted_server_is_reported_and_deleted_by_force() {
     assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
-/// Adds the cloud `own` to the program's `clouds.yaml`: an admin in the bed's project, a role that `seed` has granted.
-/// Barbican shows a login only the secrets of its own project.
+/// Adds the cloud `own` to the program's `clouds.yaml`: an admin in the bed's project, to whom `seed` has granted that
+/// role. Barbican shows a login only the secrets of its own project.
 fn add_project_admin(bed: &Bed) {
     bed.change_clouds(|clouds| {
         let mut own = clouds["clouds"]["testbed"].clone();

@@ -36,7 +36,7 @@ impl Session {
     pub fn hang_up(&mut self) {
         self.0.hang_up();
         self.wait_for_exit();
-        // Only now, because this types a line feed, which a running console would take.
+        // The terminal is closed only now, because closing it types a line feed, which a running console would take.
         self.0.close();
     }
 

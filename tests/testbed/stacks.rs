@@ -89,8 +89,8 @@ fn testbed_n05_a_stack_is_deleted_with_its_resources_except_retained_ones() {
     assert_eq!(volumes(&member), [] as [Value; 0]);
 }
 
-/// Heat reports that it cannot delete its volume, in the words that Cinder uses for all causes. The cause is a snapshot
-/// that was created after the plan.
+/// Heat reports that it cannot delete the stack's volume, in the words that Cinder uses for all causes. The cause is a
+/// snapshot that was created after the plan.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i06_a_late_snapshot_that_blocks_a_stack_is_absorbed_and_the_stack_deleted() {

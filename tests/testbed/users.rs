@@ -1,5 +1,4 @@
-//! What users may see and delete through the gate: users of the project, users of other projects, and callers without a
-//! valid token.
+//! The rights of callers at the gate: users of the project, users of other projects, and callers without a valid token.
 
 use serde_json::{Value, json};
 
@@ -92,8 +91,8 @@ impl<'b> Users<'b> {
         (user, token)
     }
 
-    /// Adds the row `access rules`: a token of this user by an application credential whose access rules allow only
-    /// reads of networks.
+    /// Adds the row `access rules`: a token that this user gets by an application credential whose access rules allow
+    /// only reads of networks.
     fn add_restricted(&mut self, (user, token): &(String, String)) {
         let file = clouds();
         let own = Api::with_token(&file, "testbed", "RegionOne", token);

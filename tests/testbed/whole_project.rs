@@ -1,6 +1,6 @@
-//! Whole projects on the real services: one with zones, secrets, a stack, a server group, a container and a volume in
-//! transfer, which its member empties; and one with everything, which its member empties, or an admin as far as the
-//! services show it to that admin.
+//! Whole projects on the real services. One has zones, secrets, a stack, a server group, a container and a volume in
+//! transfer; its member empties it. Another one has everything; its member empties it, or an admin does, as far as the
+//! services show the resources to that admin.
 
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_emptied() 
     let users = Users::with_member(&bed);
     let fixture = ProjectFixture::new(&users);
     assert_eq!(fixture.remaining().len(), 9, "{:?}", fixture.remaining());
-    // Each resource is found by its name, too, even if the service refuses a name in the place of an id.
+    // Each resource is found by its name, too, even if the service refuses a name in place of an id.
     let name = &bed.name;
     let kinds = [
         "secret",

@@ -55,7 +55,7 @@ fn net() -> Vec<Step> {
     ]
 }
 
-/// Waits until the balancer `b` is ACTIVE, so that it takes changes.
+/// Waits until the balancer `b` is ACTIVE, so that it accepts changes.
 fn balancer_active() -> Step {
     get("/loadbalancers/$b")
         .shows("/loadbalancer/provisioning_status", "\"ACTIVE\"")

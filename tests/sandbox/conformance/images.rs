@@ -153,7 +153,7 @@ pub(super) fn members() -> Vec<Step> {
             404,
             "other not found in the member list of the image $i.",
         ),
-        // The owner adds a member, but cannot accept for it.
+        // The owner adds a member, but cannot accept the image for the member.
         post("/images", NAMED).by(Demo).save("d"),
         post("/images/$d/members", r#"{"member": "other"}"#)
             .by(Demo)
@@ -263,7 +263,7 @@ pub(super) fn visibility() -> Vec<Step> {
         steps.extend(member_calls_refused());
     }
     steps.extend([
-        // A private image hides its members; they show again when it is shared again.
+        // A private image hides its members; they are listed again when the image is shared again.
         post("/images", NAMED).save("i"),
         post("/images/$i/members", SHARE).status(200),
         patch(
