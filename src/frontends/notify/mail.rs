@@ -44,7 +44,7 @@ pub(super) async fn send(
     let mail = mail(settings, message)?;
     let transport = transport(settings, password.as_ref(), host)
         .map_err(|error| delivery_error(&error, password.as_ref()))?;
-    let mut said = String::new();
+    let mut said = None;
     let (mut refused, mut later) = (None, None);
     for to in &settings.to {
         if had.contains(to) {
@@ -53,7 +53,7 @@ pub(super) async fn send(
         match send_to(&transport, to, &mail).await {
             Ok(answer) => {
                 let text = quoted(&joined(answer.message(), " "), password.as_ref());
-                said = format!("answered {} {text}", answer.code());
+                said = Some(format!("answered {} {text}", answer.code()));
                 had.insert(to.clone());
             }
             Err(Some(error)) => {
@@ -73,8 +73,11 @@ pub(super) async fn send(
     match (later, refused) {
         (Some(why), _) => Err(why),
         (None, Some(why)) if had.is_empty() => Err(why),
-        (None, Some(why)) => Ok(format!("{said}; another recipient was refused: {why}")),
-        (None, None) => Ok(said),
+        (None, Some(why)) => {
+            let refused = format!("another recipient was refused: {why}");
+            Ok(joined(said.into_iter().chain([refused]), "; "))
+        }
+        (None, None) => Ok(said.unwrap_or_default()),
     }
 }
 

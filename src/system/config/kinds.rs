@@ -21,7 +21,9 @@ pub fn resolve_kinds(settings: &mut Settings, kinds: &Kinds) -> Result<(), (Stri
     for (kind, values) in std::mem::take(&mut settings.gc.kind) {
         let key = format!("gc.kind.{kind}");
         let name = full_name(kinds, &kind).map_err(|why| (key.clone(), why))?;
-        let twice = format!("names the kind {name}, which another key of gc.kind names too");
+        let twice = format!(
+            "names the kind {name}, as another key of gc.kind does; keep only one of the two"
+        );
         if own.insert(name, values).is_some() {
             return Err((key, twice));
         }

@@ -316,9 +316,13 @@ fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
             (
                 locals.iter().any(no_region),
                 "locals",
-                "each must be CLOUD/REGION",
+                "each entry must be CLOUD/REGION",
             ),
-            (locals.iter().any(twice), "locals", "names a site twice"),
+            (
+                locals.iter().any(twice),
+                "locals",
+                "lists a site twice; each site may be listed once",
+            ),
             (
                 locals.contains(central),
                 "locals",

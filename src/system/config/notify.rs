@@ -90,7 +90,7 @@ impl WebhookSettings {
     /// webhooks is a secret.
     pub fn shown(&self) -> String {
         Url::parse(&self.url).map_or_else(
-            |_| "an address that cannot be read".to_owned(),
+            |_| "an invalid URL".to_owned(),
             |url| url.origin().ascii_serialization(),
         )
     }
@@ -149,8 +149,8 @@ fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
         return wrong("port", "must be at least 1".to_owned());
     }
     match (&mail.user, &mail.password_file) {
-        (Some(_), None) => wrong("password_file", "is missing: there is a user".to_owned()),
-        (None, Some(_)) => wrong("user", "is missing: there is a password_file".to_owned()),
+        (Some(_), None) => wrong("password_file", "is missing, although notify.mail.user is set: name the file with the password of that user, or remove user".to_owned()),
+        (None, Some(_)) => wrong("user", "is missing, although notify.mail.password_file is set: name the user, or remove password_file".to_owned()),
         _ => None,
     }
 }
