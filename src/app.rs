@@ -344,21 +344,23 @@ pub enum EngineSource {
     Embed,
 }
 
-/// Chooses the engine. The engine that owns the ledger comes first, by the socket that its lock file names.
-/// Next comes an engine that listens at the usual socket, unless only the ledger's own engine may be used.
-/// Otherwise this process starts an engine of its own. `owner` is `None` if no process has the ledger's lock,
-/// and `Some(None)` if that process serves no socket.
+/// Chooses the engine. An engine of the ledger comes first, by the socket that it serves. Next comes an engine that
+/// listens at the usual socket, unless only an engine of this ledger may be used. Otherwise this process starts an
+/// engine of its own. `owner` is `None` if the ledger has no engine on this machine, and `Some(None)` if its engine
+/// serves no socket.
 pub fn choose_engine(
     paths: &Paths,
     owner: Option<Option<PathBuf>>,
     listens: impl Fn(&Path) -> bool,
 ) -> EngineSource {
     match owner {
-        Some(socket) => EngineSource::Attach(socket.unwrap_or_else(|| paths.reach.clone())),
+        Some(Some(socket)) => EngineSource::Attach(socket),
+        Some(None) if !paths.ledger_named => EngineSource::Attach(paths.reach.clone()),
         None if !paths.ledger_named && listens(&paths.reach) => {
             EngineSource::Attach(paths.reach.clone())
         }
-        None => EngineSource::Embed,
+        // The engine at the usual socket may have another ledger. A ledger on a server may have several engines.
+        Some(None) | None => EngineSource::Embed,
     }
 }
 

@@ -205,6 +205,10 @@ fn a_verb_attaches_to_the_engine_that_owns_the_ledger_or_embeds_one() {
     assert_eq!(choose_engine(&usual, None, |_| false), EngineSource::Embed);
     // An engine that listens on the usual socket does not own the ledger of the option.
     assert_eq!(choose_engine(&named, None, |_| true), EngineSource::Embed);
+    assert_eq!(
+        choose_engine(&named, Some(None), |_| true),
+        EngineSource::Embed
+    );
 }
 
 fn healthy_facts() -> Facts {
