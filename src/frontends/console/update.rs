@@ -427,7 +427,14 @@ fn paste(state: &mut State, text: &str) {
             confirm.wrong = false;
         }
         Some(Prompt::Question(_)) => {}
-        None => state.hint("pasted text does nothing here; / filters, : opens a pane or a kind"),
+        None => {
+            let key = |action| state.options.keys.key(action);
+            let (filter, command_line) = (key(Action::Filter), key(Action::CommandLine));
+            let hint = format!(
+                "pasted text does nothing here; {filter} filters, {command_line} opens a pane or a kind"
+            );
+            state.hint(hint);
+        }
     }
 }
 
