@@ -37,7 +37,8 @@
 //!   to ours, and watches their deletions. Their calls arrive at the listener of `peers`, which passes them
 //!   to `control`, as a front end does.
 //! - **tombstones (memory)**: each commit of the ledger updates an index in memory before it returns. The
-//!   gate reads that index first, so a request that concerns no deletion costs one look-up and no query.
+//!   gate reads that index first, so a request that concerns no deletion costs one look-up, and usually
+//!   no query (see *A gate finds a part by the part's own row*).
 //!
 //! Not in the picture: `app` chooses what this process does and connects the parts; `system` provides the
 //! clock, settings, logs and listeners; `present` holds the texts that all front ends share;

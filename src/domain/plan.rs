@@ -390,7 +390,8 @@ impl<'k> Planner<'k> {
         Some((self.listed_rows.get(key)?, self.kind(&key.kind)?))
     }
 
-    /// Indexes the resources in the plan by the values that references match on.
+    /// Indexes the resources in the plan by the values that references match on, except the resources that the cloud
+    /// removes along with another one.
     fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
         for key in self.going.keys().filter(|key| !self.goes_by_itself(key)) {

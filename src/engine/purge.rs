@@ -196,9 +196,9 @@ impl Purging {
         }
         if let (true, Some(blocker)) = (targets.is_empty(), foreign) {
             return Err(format!(
-                "{} {} belongs to project {}: its owner must release it",
-                blocker.kind,
-                escape(&blocker.id),
+                "{} at {} belongs to project {}: have that project remove it",
+                blocker.key().called(&blocker.name),
+                blocker.site,
                 escape(blocker.owner_shown())
             ));
         }

@@ -19,8 +19,8 @@ use crate::system::config::{PeerSettings, secret_in};
 /// How long a token that was read from its file may still be accepted. Whoever replaces a leaked token waits
 /// no longer than this.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// Minimum time between two reads of the files that a token which fits no peer causes: the files may have just changed,
-/// but strangers must not cause reads without limit.
+/// A token that fits no peer causes a new read of the files only this long after the last read: the files may have just
+/// changed, but strangers must not cause reads without limit.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// The configured peers, and how each of them is recognised.

@@ -105,7 +105,8 @@ impl Terminal {
         hang_up(&mut self.program);
     }
 
-    /// Closes the master side and its writer, but not the reader. The writer types a line feed when it is dropped.
+    /// Closes the master side and its writer, but not the reader. The writer types a line feed and ctrl-d when it
+    /// is dropped.
     pub fn close(&mut self) {
         self.master = None;
     }

@@ -551,7 +551,7 @@ pub struct GuardRule {
     /// The plan option without which the guard does not apply.
     pub only_with: Option<PlanOption>,
     /// Paths to the ids of the resources that use this one, or to URLs that end with the ids. The guard does not
-    /// apply if all of these resources are deleted too.
+    /// apply if there are such resources and all of them are deleted too.
     #[serde(default)]
     pub users: Vec<String>,
 }

@@ -150,7 +150,7 @@ fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<
     out.formatted(Format::Wide).table(&sheet)?;
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
         let how = format!("gone purge {id} --rung NAME --confirm {confirm}");
-        out.title(&format!("Nothing was done. To take one: {how}"))?;
+        out.title(&format!("Nothing was done. To take a rung: {how}"))?;
     }
     Ok(())
 }

@@ -310,8 +310,8 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
     }
 }
 
-/// Returns the engine of this ledger on this machine: one with a socket if there is any, and of these the one that
-/// started first. None if there is none, or if the ledger cannot be read.
+/// Returns the engine of this ledger on this machine: one with a socket if there is any, and of these the one with
+/// the lowest epoch. None if there is none, or if the ledger cannot be read.
 pub fn holder(address: &Address) -> Option<Holder> {
     schema::on_a_thread(|| find_holder(address)).flatten()
 }

@@ -1,4 +1,4 @@
-//! The first screen: counts, and the rows that need a person.
+//! The first screen: counts, deletions under way, and steps that need a person or are delayed.
 
 use super::{PAGE_MAX, deletions, steps};
 use crate::domain::attention;

@@ -232,7 +232,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Reports references to deleted resources whose service is not notified of the deletion.
+    /// Reports references to deleted resources if the referrer's service is not notified of the deletion.
     fn report_not_imported(&self, going: Set, report: &mut dyn FnMut(Problem)) {
         for edge in &self.instance.edges {
             let ReferenceRow { from, to, rule, .. } = self.schema.references[edge.reference];

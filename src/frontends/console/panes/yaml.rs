@@ -43,7 +43,7 @@ pub(super) fn of(record: Record, words: String) -> Box<dyn Pane> {
 
 fn lines<T: Serialize>(record: &T) -> Vec<Line> {
     let yaml = present::yaml(record, escape);
-    let yaml = yaml.unwrap_or_else(|why| format!("# it cannot be written as YAML: {why}"));
+    let yaml = yaml.unwrap_or_else(|why| format!("# the record cannot be written as YAML: {why}"));
     let lines = yaml.trim_end().lines().map(str::to_owned).enumerate();
     lines.map(|(number, text)| Line { number, text }).collect()
 }

@@ -94,7 +94,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     if let Some(words) = freshness(state, pane, &look) {
         let wide = u16::try_from(look.safe(&words.text).width() + 2).unwrap_or(u16::MAX);
         let x = area.width.saturating_sub(wide.saturating_add(6));
-        // A title that is too long leaves no room for the age.
+        // A long title or filter leaves no room for the age.
         if x > end {
             canvas.put(x, area.y, wide, &format!(" {} ", words.text), words.tone);
         }

@@ -129,8 +129,8 @@ impl Rewind {
     }
 }
 
-/// The time of the moment that is this many moments after the time that is shown, or before it if negative; none beyond
-/// the ends of the span.
+/// The time of the moment that is this many moments after the time that is shown. If negative, it is before the moment
+/// whose state is shown. None beyond the ends of the span.
 fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
     let skipped = moments.saturating_abs().saturating_sub(1);
     let sql = match moments {
