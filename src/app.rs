@@ -200,7 +200,7 @@ impl Process<'_> {
     ) -> Exit {
         let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
         // Standard error is not locked: other threads of the engine log there too, and would wait for the lock
-        // with everything that they hold.
+        // and keep the other locks that they hold.
         let mut err = Tolerant(io::stderr());
         let session = Session {
             action_words: String::new(),
@@ -344,10 +344,10 @@ pub enum EngineSource {
     Embed,
 }
 
-/// Chooses the engine. An engine of the ledger comes first, by the socket that it serves. Next comes an engine that
-/// listens at the usual socket, unless only an engine of this ledger may be used. Otherwise this process starts an
-/// engine of its own. `owner` is `None` if the ledger has no engine on this machine, and `Some(None)` if its engine
-/// serves no socket.
+/// Chooses the engine. An engine of the ledger comes first, by the socket that it serves. Next comes the usual socket
+/// if an engine listens there or the ledger's engine serves no socket, unless only an engine of this ledger may be
+/// used. Otherwise this process starts an engine of its own. `owner` is `None` if the ledger has no engine on this
+/// machine, and `Some(None)` if its engine serves no socket.
 pub fn choose_engine(
     paths: &Paths,
     owner: Option<Option<PathBuf>>,

@@ -235,7 +235,7 @@ async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         Err(error) if private::is_untrusted(&error) => Err(ControlError::Unreachable {
             message: error.to_string(),
         }),
-        // The attempt to connect gives a better message if nobody listens.
+        // The attempt to connect gives a better message than the check if nobody listens.
         _ => RemoteControl::connect(socket).await,
     }
 }

@@ -1,5 +1,5 @@
-//! The port to clouds: lists, reads and sends calls as the kinds describe. Each answer is classified once,
-//! here.
+//! The port to clouds: lists and reads resources, and sends calls, as the kinds describe. Each answer is classified
+//! once, here.
 //!
 //! **Architecture invariant:** the meaning of an answer is an [`Outcome`] or a [`CloudFailure`], by the kind's own
 //! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether a

@@ -42,7 +42,7 @@ use crate::domain::relations::Relation;
 pub trait Control: Send + Sync {
     /// Submits a command. Returns its receipt once the command's intent is durable.
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError>;
-    /// Answers a query. Callers use `ask`, which returns the type of the query's own answer.
+    /// Answers a query. Callers use `ask`, which returns the answer in the query's own type.
     async fn query(&self, query: Query) -> Result<Page, ControlError>;
     /// Returns the events after this sequence number, at most 500, and waits up to `wait_ms` for the first. If an event
     /// after this number is no longer kept, the error is [`ControlError::Expired`].
@@ -157,7 +157,7 @@ impl Envelope {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Command {
-    /// Lists and plans; sends no write. The plan is kept for 24 h under its hash.
+    /// Lists the resources and plans their deletion; sends no write. The plan is kept for 24 h under its hash.
     Plan {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
@@ -205,7 +205,7 @@ pub enum Command {
     RetryStep {
         step_id: i64,
     },
-    /// Retries all steps that match and may be retried. With `dry_run` it only counts them.
+    /// Retries all steps that match the filter and may be retried. With `dry_run` it only counts them.
     RetryMatching {
         filter: Box<RetryFilter>,
         #[serde(default)]
@@ -514,7 +514,7 @@ impl RetryFilter {
     }
 }
 
-/// Steps that match and are not retried, and why.
+/// Steps that match the filter and are not retried, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotEligible {
     pub reason: String,
@@ -803,7 +803,7 @@ pub enum ControlError {
     /// The engine or a cloud does not answer.
     #[error("{message}")]
     Unreachable { message: String },
-    /// A guard or a blocker refuses; nothing was sent.
+    /// A guard or a blocker refuses the command; nothing was sent.
     #[error("{message}")]
     Refused {
         message: String,

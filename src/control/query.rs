@@ -74,7 +74,7 @@ macro_rules! queries {
         /// Answers a query as a page, the form in which answers go over the socket.
         ///
         /// # Errors
-        /// The error of the answer.
+        /// The handler's error.
         pub async fn answer_query<H>(handler: &H, query: Query) -> Result<Page, ControlError>
         where
             H: Sync $(+ Handler<$name>)*,
@@ -365,13 +365,13 @@ pub struct Plan {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FrozenPlan {
     pub deletion_id: String,
-    /// Whether to leave out its steps, which may be many.
+    /// Whether to leave out the plan's steps, which may be many.
     #[serde(default)]
     pub without_steps: bool,
 }
 
 impl FrozenPlan {
-    /// The whole plan of a deletion.
+    /// Requests the whole plan of a deletion.
     pub fn of(deletion_id: &str) -> Self {
         Self {
             deletion_id: deletion_id.to_owned(),

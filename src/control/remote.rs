@@ -185,7 +185,7 @@ impl Engine {
                 env!("CARGO_PKG_VERSION"),
             )));
         }
-        // No deadline on the whole: a stream has no end. `SnapshotStream::next` has its own.
+        // The response as a whole has no deadline, because a stream has no end. `SnapshotStream::next` has a deadline.
         let response = tokio::time::timeout(HELLO_DEADLINE, self.send(self.get("snapshots")))
             .await
             .map_err(|_| self.unreachable("it accepts connections, but does not answer"))??;

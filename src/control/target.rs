@@ -4,7 +4,7 @@
 //! 2. The site starts at the last `@`, if the name of a known cloud or deployment follows it; else the `@` is part
 //!    of the name. A cloud without a region means all of its regions.
 //! 3. `%` and two hex digits stand for one byte of UTF-8, in every part; a bare `%` is an error.
-//! 4. Composite ids join with commas: `static_route/ROUTER,10.0.0.0/8,NEXTHOP@prod/RegionOne`.
+//! 4. Commas join the parts of a composite id: `static_route/ROUTER,10.0.0.0/8,NEXTHOP@prod/RegionOne`.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 pub enum Reconciler {
     /// Plans accepted deletions.
     Planning,
-    /// Makes the blocked steps ready whose next attempt is due.
+    /// Makes blocked steps ready when their next attempt is due.
     Retry,
     /// Sends the calls of ready steps.
     Dispatch,
@@ -32,7 +32,7 @@ pub enum Reconciler {
     Verify,
     /// Finds deleted resources that exist again, and deletes them again.
     Sweep,
-    /// Removes the records from the ledger whose retention has ended.
+    /// Removes ledger records whose retention has ended.
     Prune,
     /// Signs in to sites that are new, paused or unreachable.
     SignIn,

@@ -15,8 +15,8 @@
 //!    referrer must be deleted first), and `unset` of a required field, which cannot be carried out. A cloud's
 //!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner. A
 //!    native resource that is unset still holds the targets that its other references block.
-//! 4. A deletion takes its root and, step by step, everything that cascades synchronously. It is *accepted*
-//!    if nothing else holds any of these resources synchronously, and an order of calls exists.
+//! 4. A deletion takes the requested resource and, step by step, everything that cascades synchronously. It is
+//!    *accepted* if nothing else holds any of these resources synchronously, and they can be deleted in some order.
 //! 5. A *call* deletes a resource and whatever is removed automatically with it. It succeeds if nothing else
 //!    holds any of these.
 //! 6. Once a deletion is accepted, every asynchronous referrer of a deleted resource is handled. It is unset,
@@ -156,7 +156,7 @@ pub fn check(kinds: &Kinds) -> Vec<Finding> {
     findings
 }
 
-/// All references of the kinds that may be deleted, indexed by the kind that refers and by the target's kind.
+/// All references of the kinds without `stays`, indexed by the kind that refers and by the target's kind.
 struct Links<'k> {
     all: Vec<Link<'k>>,
     from: BTreeMap<&'k KindName, Vec<Link<'k>>>,
@@ -191,14 +191,14 @@ impl<'k> Links<'k> {
         Self { all, from, to }
     }
 
-    /// Returns the cascading references to a kind, each with the kind that is deleted with it.
+    /// Returns the cascading references to a kind, each with the kind that refers.
     fn that_follow(&self, kind: &KindName) -> impl Iterator<Item = (Link<'k>, &'k KindName)> {
         let to = self.to.get(kind).into_iter().flatten();
         let follow = to.filter(|link| link.cascades());
         follow.map(|link| (*link, &link.from.name))
     }
 
-    /// Returns the references of a kind that block their target, or through which the cloud removes the kind
+    /// Returns the references of a kind that hold their target, or through which the cloud removes the kind's resources
     /// automatically.
     fn that_tie(&self, kind: &KindName) -> impl Iterator<Item = Link<'k>> {
         let from = self.from.get(kind).into_iter().flatten();
@@ -280,7 +280,7 @@ impl<'k> Link<'k> {
 
 /// Returns a finding for each asynchronous cascade and each blocking reference to which it leads.
 fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
-    // An asynchronous reference that blocks keeps every deletion from ending. That is a finding of its own.
+    // An asynchronous reference that blocks keeps its target's deletion from ending. That is a finding of its own.
     let blocks = links.all.iter().filter(|link| link.blocks());
     let blocks: Vec<_> = blocks.filter(|link| !link.reference.asynchronous).collect();
     let mut findings = Vec::new();

@@ -11,7 +11,7 @@ const CONFIRMED_WITHIN_SECONDS: f64 = 15.0;
 /// faster, or that much slower.
 const FASTER: f64 = 0.3;
 const SLOWER: f64 = 0.5;
-/// Each counted step makes the rate surer: the error of a rate that is counted from `n` steps is about
+/// Each counted step makes the rate more certain: the error of a rate that is counted from `n` steps is about
 /// `1 / sqrt(n)`. The range allows for this many times that error.
 const ERRORS_ALLOWED: f64 = 1.6;
 /// The minimum time is at least this share of the time at the present rate, however inexact the rate is.

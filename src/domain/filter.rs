@@ -158,7 +158,7 @@ impl SearchQuery {
         &self.resolved_text
     }
 
-    /// Returns what is wrong with the first word of the query that is not valid; none if all words are valid.
+    /// Returns a message about the first word of the query that is not valid; none if all words are valid.
     pub fn complaint(&self) -> Option<String> {
         let columns = self.words.iter().filter_map(|word| match &word.test {
             Test::Column(name, _) => Some(name.clone()),
@@ -201,7 +201,7 @@ impl SearchQuery {
         words.any(|word| matches!(word.test, Test::Column(..)))
     }
 
-    /// Whether a row fits the words about columns. `text` returns what the row shows in the column of a name.
+    /// Whether a row fits the words about columns. `text` returns the row's text in the column of a name.
     pub fn fits_columns(&self, text: impl Fn(&str) -> String) -> bool {
         self.words.iter().all(|word| match &word.test {
             Test::Column(name, wanted) => {
@@ -212,7 +212,7 @@ impl SearchQuery {
         })
     }
 
-    /// Whether a row that has texts and no other fields fits.
+    /// Whether a row that has these texts and no other fields fits all words but those about columns.
     pub fn fits_texts(&self, texts: &[&str]) -> bool {
         self.fits(&Facts {
             texts,
@@ -250,7 +250,7 @@ impl SearchQuery {
     }
 }
 
-/// Whether a text contains `wanted`, which is in lower case, in any letter case.
+/// Whether a text contains `wanted` in any letter case; `wanted` is in lower case.
 fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);

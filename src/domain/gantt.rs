@@ -70,7 +70,7 @@ pub enum CellState {
     /// The steps have begun and not ended, but nothing happened: the cloud works, or the next attempt is not
     /// due.
     Rests,
-    /// All steps of the row ended before.
+    /// All steps of the row ended before this time.
     Over,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn absent(
     known.then(|| (remote.status, remote.identity.as_deref().map(plan_identity)))
 }
 
-/// Returns the ids that a refusal names, each with the kind that the matching rule says; none if no rule matches, or
+/// Returns the ids that a refusal names, each with the kind that the matching rule names; none if no rule matches, or
 /// the rule names no kind. The ids are the UUIDs in the message that are not part of the call, at most [`NAMED_MAX`] of
 /// them.
 pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
@@ -163,7 +163,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     };
     let remote = error.remote();
     let (retry, class) = match remote {
-        // A rate limiter answered: the service's, a proxy's before it, or the login's. The message does not
+        // A rate limiter answered: that of the service, of a proxy before it, or of Keystone. The message does not
         // matter.
         Some(remote) if is_throttled(remote) => (Retry::Throttled, ErrorClass::Unavailable),
         _ => (retry, class),

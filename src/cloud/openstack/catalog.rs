@@ -8,8 +8,8 @@ use url::Url;
 use super::config::{Interface, did_you_mean, nearest};
 use super::remote::shown;
 
-/// Services that own resources: the official type, the other types in order of preference, and the project's name,
-/// as in os-service-types.
+/// Services that own resources: the official type, the other types in order of preference, and the name of the
+/// OpenStack project (`neutron`), as in os-service-types.
 const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
     ("identity", &[], "keystone"),
     ("compute", &[], "nova"),
@@ -47,8 +47,8 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Returns the official type of a service that is named by this type, by another type, or by its project's
-/// name. `_` may stand for `-`. An unknown name is returned unchanged.
+/// Returns the official type of a service that is named by this type, by another type, or by the name of its
+/// OpenStack project. `_` may stand for `-`. An unknown name is returned unchanged.
 pub fn service_type(name: &str) -> String {
     let name = name.replace('_', "-");
     let known = SERVICE_TYPES.iter().find(|(official, aliases, project)| {

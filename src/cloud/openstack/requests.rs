@@ -68,8 +68,8 @@ impl<'k> RestList<'k> {
         }
     }
 
-    /// Returns the lists that together ask for all values of a filter; without a filter, for all rows. Each set of the
-    /// word `also` needs these lists once more.
+    /// Returns the lists that together ask for all values of a filter; without a filter, for all rows. Each set of
+    /// filters under `also` needs these lists once more.
     pub(super) fn parts(
         &self,
         filter: Option<&ListFilter>,

@@ -79,7 +79,7 @@ pub trait KindCalls: Any + Debug + Send + Sync {
         None
     }
 
-    /// Returns the meaning of an error that the cloud answered; none if no rule matches it.
+    /// Returns the meaning of an error with which the cloud answered; none if no rule matches it.
     fn meaning(&self, error: &StepError) -> Option<AnswerClass>;
 
     /// Returns the call of an action as a line, `DELETE /v2.0/ports/4fdb…`; none if the kind has no call for the

@@ -35,7 +35,7 @@ struct File {
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
-/// The values that apply to every kind of a file that does not set its own.
+/// The values of a file that apply to each of its kinds that does not set its own.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Defaults {
@@ -132,8 +132,8 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Adds references to each kind whose resources a service makes: to the rows that stand for these resources
-    /// (`made`).
+    /// Adds to each kind whose resources a service makes (`made`) the references to the rows that stand for these
+    /// resources.
     fn refer_to_makers(&mut self) {
         let makers = self.kinds.values();
         let makers = makers.filter_map(|it| Some((it.name.clone(), it.spec.made.clone()?)));

@@ -45,7 +45,7 @@
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
-//! | `guard` | the resource is never deleted while its row meets `when`, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` are deleted too |
+//! | `guard` | the resource is never deleted while its row meets `when`, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if it has `users` and all of them are deleted too |
 //! | `remark` | what a plan `says`, once, about all resources that it deletes and whose rows meet `when` |
 //! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, the row shows one of the two as soon as the cloud has accepted the delete; a resource whose later row shows neither was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. While the delete is in progress, it is repeated every `minutes_again` |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
@@ -246,7 +246,7 @@ impl Kinds {
     }
 
     /// Returns the ids to which a row refers by this reference; none if the row does not meet `when`, or does not have
-    /// the whole id of the target (an address in a network).
+    /// the whole id of the target (but only an address in its network, for example).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
         if !holds(&reference.when, row) {
             return Vec::new();

@@ -99,7 +99,7 @@ pub struct MadeSpec {
 #[serde(deny_unknown_fields)]
 pub struct MadeKind {
     pub kind: KindName,
-    /// The fields of a made resource's row whose values are among the ids.
+    /// The fields of a made resource's row whose values are among the ids at [`MadeSpec::ids`].
     #[serde(default = "id_fields")]
     pub by: Vec<String>,
     /// The filter that finds the rows of made resources. By default `id`, if the cloud has that filter; otherwise all
@@ -267,7 +267,7 @@ pub struct Settles {
     pub minutes_again: Option<u64>,
 }
 
-/// A rung of the purge ladder that a call of the kind makes (P3).
+/// A rung of the purge ladder that sends a call of the kind (P3).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RungRule {
