@@ -367,7 +367,7 @@ pub struct Plan {
     pub hash: String,
     pub targets: Vec<Target>,
     pub options: PlanOptions,
-    /// `SITE SERVICE` → the service's URL, so that a plan is not run against another cloud.
+    /// `SITE SERVICE` → the service's URL, so that a plan is not carried out on another cloud.
     pub endpoints: BTreeMap<String, String>,
     /// Site → the identity under which the site was read (I13). Not in the hash: two admins may share a plan.
     pub identities: BTreeMap<String, Identity>,
@@ -376,9 +376,9 @@ pub struct Plan {
     pub automatic: Vec<PlanStep>,
     /// Resources that stay and lose a reference, without a call of the engine (N2).
     pub unset: Vec<PlanStep>,
-    /// Targets for which this plan has no step, while it deletes what belongs to them: projects that stay or that the
-    /// step of another region deletes, and the targets of a chained plan, which another deletion deletes. This deletion
-    /// never makes their tombstones gone.
+    /// Targets for which this plan has no step, while it deletes resources that belong to them: projects that stay or
+    /// that the step of another region deletes, and the targets of a chained plan, which another deletion deletes. This
+    /// deletion never makes their tombstones gone.
     #[serde(default)]
     #[schema(required)]
     pub kept: Vec<Target>,
@@ -419,9 +419,9 @@ pub struct Mapped {
     pub by: CopiedBy,
     /// Each local site once, including those without copies.
     pub locals: Vec<Local>,
-    /// The parts that the cloud removes with the original at its own site, which have no tombstone: their
-    /// copies are swept and refused like those of the original (T20). They follow from the plan, and are not
-    /// stored in it.
+    /// The parts that the cloud removes with the original at its own site, which have no tombstone: the sweep
+    /// deletes their copies, and gates refuse new ones, as for the original (T20). The parts follow from the plan,
+    /// and are not stored in it.
     #[serde(skip)]
     pub parts: Vec<ResourceKey>,
 }
@@ -1195,6 +1195,6 @@ pub fn short_id(id: &str) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paged<T> {
     pub rows: Vec<T>,
-    /// The marker of the next page; none on the last page.
+    /// The cursor of the next page; none on the last page.
     pub next: Option<String>,
 }

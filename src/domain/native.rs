@@ -152,7 +152,7 @@ pub fn without(
     fields
 }
 
-/// Writes the references that a step must unset into a step variable: field and target of each.
+/// Returns the step variable that lists the references that a step must unset: field and target of each.
 pub fn unset_vars(
     references: impl Iterator<Item = (String, ResourceKey)>,
 ) -> Option<(String, String)> {

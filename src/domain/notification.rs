@@ -23,7 +23,7 @@ use super::model::{Deletion, Event, EventKind, Origin, Site};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CursorPosition {
-    /// Events up to this sequence number are notified, or need no notification.
+    /// People have been notified of all events up to this sequence number that need a notification.
     pub through: i64,
     /// The sequence number up to which a message was begun, while it is unknown whether the receiver accepted it.
     #[serde(rename = "telling")]
@@ -86,7 +86,7 @@ pub struct Pace {
     pub again: Duration,
 }
 
-/// The events after a notification cursor that are not notified yet.
+/// The events after a notification cursor, as far as people must still be notified of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingTopics {
     /// The sequence number of the last event that was examined.
@@ -186,7 +186,7 @@ pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
 }
 
 /// Returns how long a channel waits before it sends again, after this number of failures in a row (from 1). A channel
-/// is never abandoned.
+/// never stops sending.
 pub fn wait_after(failures: usize) -> Duration {
     const WAITS_SECONDS: [u64; 6] = [5, 15, 60, 300, 600, 900];
     let index = failures.saturating_sub(1).min(WAITS_SECONDS.len() - 1);

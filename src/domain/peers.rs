@@ -139,7 +139,7 @@ pub struct DeletionNotices {
     pub more: bool,
 }
 
-/// A resource that the owner keeps or whose cloud it manages, as its tombstone describes it now.
+/// A resource that the owner keeps or whose cloud it manages, as the resource's tombstone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionNotice {
     #[serde(flatten)]
@@ -428,7 +428,7 @@ impl Waits {
     }
 
     /// Adds the relations that another deployment reports, except those of this deployment's own resources, about
-    /// which it knows better.
+    /// which this deployment knows better.
     pub fn merge_reported(&mut self, home: &Site, others: &Self) {
         for waiting in &others.0 {
             let hops = waiting.hops.saturating_add(1);
@@ -500,7 +500,7 @@ pub struct PendingClearance {
     pub said: Option<ClearanceAnswer>,
 }
 
-/// Returns the message and the blockers of a step that waits for importers only, at most `BLOCKERS_MAX`. The blockers
+/// Returns the message and the blockers (at most `BLOCKERS_MAX`) of a step that waits for importers only. The blockers
 /// are the resources that refer to the step's resource, the blockers of these in their deployments, and the deployments
 /// that have not answered, by name (G7, G11). Blockers that no deletion deletes come first, because a person must act
 /// on those.

@@ -228,7 +228,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Copies the joined fields where the other row is known.
+    /// Copies the joined fields into each resource whose join leads to a listed row.
     fn join(&mut self) {
         let mut joined = Vec::new();
         for (key, resource) in &self.listed_rows {

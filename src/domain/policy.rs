@@ -262,7 +262,7 @@ pub fn retry_and_class(class: AnswerClass) -> (Retry, ErrorClass) {
     }
 }
 
-/// Decides for a step whose claim was taken back before its call was sent: the step becomes ready, with its former
+/// Decides for a step whose claim was released before its call was sent: the step becomes ready, with its former
 /// error and these blockers.
 pub fn not_sent(step: StepFacts<'_>, blockers: Vec<Blocker>) -> Decision {
     Decision {
@@ -419,8 +419,8 @@ fn settling_wait(taken: Duration) -> Duration {
 /// Decides a step's next state after an observation.
 ///
 /// 1. Absent: gone.
-/// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If the answer
-///    was an error that left this open, that error counts now.
+/// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If the call was
+///    answered instead by an error that left open whether it took effect, that error counts now.
 /// 3. Present after an accepted call: the resource is observed again, after twice the wait each time, until
 ///    `verify_max`. Then the acceptance counts as a refused attempt.
 /// 4. Still deleting: the resource is observed again, without using an attempt, until `pending_max`. Then the

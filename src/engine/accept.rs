@@ -104,7 +104,7 @@ impl Accepting {
     }
 
     /// If the request joined a deletion, gives that deletion the request's reason and options, and wakes its steps. If
-    /// that deletion cannot take them, the request is refused and wakes nothing.
+    /// that deletion cannot take the reason or the options, the request is refused and wakes nothing.
     pub(super) async fn join(
         &self,
         envelope: &Envelope,

@@ -1,4 +1,5 @@
-//! Builds the audit entries of commands and of the engine itself, and the deletions that both request.
+//! Builds the audit entries of commands and of the engine itself, and the deletions that commands or the engine
+//! request.
 
 use serde_json::Value;
 

@@ -190,8 +190,8 @@ impl CopySearch {
         copies
     }
 
-    /// Returns the names of the projects of both sides, by cloud and id. Returns none for sites of one cloud, where ids
-    /// suffice, or if no resource was found.
+    /// Returns the names of the projects of the originals and of the resources that were found, by cloud and id.
+    /// Returns none for sites of one cloud, where ids suffice, or if no resource was found.
     async fn projects(
         &self,
         asked: &CopyQuery<'_>,

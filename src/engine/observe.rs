@@ -1,7 +1,7 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
 //! A few resources are read one by one. So are the resources of a kind that has no list, or whose lists are below a
-//! parent, show only the login's own project or may leave rows out. Otherwise resources that have one parent (the ports
+//! parent, show only the login's own project or may leave rows out. Otherwise resources that share a parent (the ports
 //! of a network) are listed by that parent, if that takes fewer lists than listing them by id. All others are listed by
 //! id, as many at a time as one list takes. If no list takes several ids, the project (even for a few resources) or the
 //! whole site is listed, and ids about which this list proves nothing are read one by one.
@@ -413,8 +413,8 @@ struct Scopes<'s> {
     ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
 }
 
-/// Builds the failure for a kind whose service or extension is missing now. A resource that existed when it was
-/// planned is not gone because of that.
+/// Builds the failure for a kind whose service or extension is missing now. A resource that existed when its
+/// deletion was planned is not gone because of that.
 fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,

@@ -26,7 +26,7 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Lists a page of the abandoned resources. Each one at a site that may be read is observed now.
+    /// Lists a page of the orphans. Each orphan at a site that may be read is observed now.
     pub(super) async fn list(
         &self,
         page: Cursor,

@@ -30,7 +30,7 @@ pub(super) struct NativeResources {
 }
 
 impl NativeResources {
-    /// Creates a resource. The resources to which it refers must exist, and none of them may be being deleted.
+    /// Creates a resource. The resources to which it refers must exist, and no deletion may work on any of them.
     pub(super) async fn create(
         &self,
         envelope: &Envelope,

@@ -53,8 +53,8 @@ impl Removal {
     }
 }
 
-/// Returns for how many resources of a kind one list searches. If the filter takes only one value, a list without
-/// the filter searches for all of them.
+/// Returns the number of resources of a kind for which one list searches. If the filter takes only one value, a list
+/// without the filter searches for all of them.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
         true => kind.calls.values_per_list(filter),

@@ -31,7 +31,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Opens a replay at this time. `cloud` has no sites. `name` is the ledger's name for people.
+    /// Opens a replay at this time. `cloud` has no sites. `name` is the ledger's name, shown to people.
     ///
     /// # Errors
     /// The copy of the ledger that is set to this time cannot be read.

@@ -134,7 +134,7 @@ struct QueuedCall {
     granted: oneshot::Sender<Instant>,
 }
 
-/// A permit for one read. Dropping it returns the permit, even while the reader still waits for it.
+/// A permit for one read. Dropping it releases the permit, even while the reader still waits for it.
 pub(super) struct Permit<'s> {
     sites: &'s Sites,
     site: &'s Site,
@@ -595,7 +595,7 @@ impl Sites {
         is_news
     }
 
-    /// Returns the permit of a call that was not sent.
+    /// Releases the permit of a call that was not sent.
     pub(super) fn return_permit(&self, site: &Site, given: Instant) {
         self.free(site, given, Traffic::Call);
     }
@@ -648,8 +648,8 @@ impl Sites {
         lock(&self.witnesses).remove(&(site.clone(), kind.clone()));
     }
 
-    /// Queues a call of a deletion, and waits for its permit, which [`Self::ended`] or [`Self::return_permit`] frees.
-    /// Returns the time at which the permit was granted; none if the call was withdrawn and must not be sent.
+    /// Queues a call of a deletion, and waits for its permit, which [`Self::ended`] or [`Self::return_permit`]
+    /// releases. Returns the time at which the permit was granted; none if the call was withdrawn and must not be sent.
     pub(super) fn call_permit(
         &self,
         site: &Site,

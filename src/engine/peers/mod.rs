@@ -2,7 +2,8 @@
 //! waits for the clearances of its importers.
 //!
 //! A deployment whose own references are asynchronous imports from itself. The same code as for other deployments,
-//! without a network, delivers its own deletions, handles its own resources and gives its own clearances.
+//! without a network, delivers the notices of the deployment's own deletions, handles its own resources and gives its
+//! own clearances.
 
 mod importer;
 mod owner;

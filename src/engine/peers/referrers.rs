@@ -158,9 +158,9 @@ impl BackReferences {
     }
 
     /// Lists the blockers of a live step, at most [`BLOCKERS_OF_REFERRER_MAX`], each with the resource that it blocks.
-    /// If the step waits for other steps, they are the dependents that are deleted first, and the blockers of those in
-    /// turn. If the step is blocked or stuck, they are the referrers that stay, or else the blockers that its last
-    /// attempt met, here or in other deployments.
+    /// If the step waits for other steps, its blockers are the dependents that are deleted first, and the blockers of
+    /// those in turn. If the step is blocked or stuck, its blockers are the referrers that stay, or else the blockers
+    /// that its last attempt met, here or in other deployments.
     async fn blocked_by(
         &self,
         key: &ResourceKey,
@@ -287,8 +287,8 @@ impl BackReferences {
         Ok(waits)
     }
 
-    /// Returns the resources of this deployment that a step waits for: those of the steps of its deletion that must end
-    /// first, and registry resources that refer to its resource. Resources of importers are left out. None means
+    /// Returns the resources of this deployment that a step waits for: those whose steps in the same deletion must end
+    /// first, and registry resources that refer to the step's resource. Resources of importers are left out. None means
     /// that the step waits for something else or for nothing, or that there are too many referrers to name.
     async fn waited_for_here(
         &self,

@@ -126,8 +126,8 @@ pub(super) struct DeletionRequest {
     with_project: Option<bool>,
     /// Whether the servers that are plugged into deleted ports are deleted too, and not only unplugged (N4).
     with_servers: Option<bool>,
-    /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, a cloud that
-    /// does not answer for longer than `[engine] read_patience` refuses the deletion.
+    /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, the deletion is
+    /// refused if a cloud does not answer for longer than `[engine] read_patience`.
     deadline: Option<DateTime<Utc>>,
     /// The reason, for the audit.
     #[serde(default)]
@@ -217,7 +217,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
     }
 }
 
-/// Rejects options beside a plan's hash that differ from the approved ones (P1).
+/// Rejects options that are given beside a plan's hash and differ from the approved options (P1).
 fn same_options(asked: &Map<String, Value>, frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
         // The plan omits options that are off.

@@ -1,7 +1,7 @@
 //! The description of the API, as OpenAPI 3.1: made from the handlers and the types of their requests and answers.
 //!
-//! [`complete`] adds what is true of every operation: it may answer with a problem, and unless it is a GET, it takes an
-//! `Idempotency-Key`. It also corrects schemas, and adds missing descriptions of answers.
+//! [`complete`] adds two properties of every operation: it may answer with a problem, and unless it is a GET, it takes
+//! an `Idempotency-Key`. [`complete`] also corrects schemas, and adds missing descriptions of answers.
 
 use std::sync::LazyLock;
 
@@ -62,7 +62,7 @@ fn complete(document: &mut Value) {
     }});
     let schemas = components["schemas"].as_object_mut();
     for (name, schema) in schemas.into_iter().flatten() {
-        // A page refers to what it lists, instead of repeating its schema.
+        // A page refers to the schema of its items, instead of repeating that schema.
         if let Some(listed) = name.strip_prefix("List_") {
             let reference = format!("#/components/schemas/{listed}");
             schema["properties"]["items"]["items"] = json!({"$ref": reference});
@@ -104,8 +104,8 @@ fn complete_operation(method: &str, operation: &mut Value) {
     operation["responses"]["default"] = json!({"$ref": "#/components/responses/Problem"});
 }
 
-/// Marks the nullable members of answers as required, because answers always have them. Requests, whose types
-/// refuse unknown members, may leave them out.
+/// Marks the nullable members of answers as required, because answers always have them. Requests may leave them out;
+/// the types of requests are those that refuse unknown members.
 fn require_nullable(schema: &mut Value) {
     for composed in ["allOf", "oneOf"] {
         let parts = schema.get_mut(composed).and_then(Value::as_array_mut);

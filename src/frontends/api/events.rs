@@ -26,7 +26,8 @@ const WAIT_MS: u64 = 15_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct EventParams {
     /// The sequence number of the last event that the client has; without it, the stream begins with the next
-    /// event. If the events after it are no longer kept: 410 with the oldest one that is.
+    /// event. If the events after it are no longer kept: 410 with the sequence number of the oldest event that is
+    /// kept.
     after: Option<i64>,
 }
 

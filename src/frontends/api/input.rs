@@ -77,7 +77,7 @@ fn hint(message: &str) -> String {
     did_you_mean(word, quoted)
 }
 
-/// A target as text, `network/web@prod/RegionOne`, or as an object, as plans show them.
+/// A target as text, `network/web@prod/RegionOne`, or as an object, as plans show it.
 #[derive(Debug)]
 pub(super) enum TargetInput {
     Text(String),

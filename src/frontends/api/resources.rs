@@ -61,7 +61,7 @@ struct Native {
 /// Names of the parameters that are not fields.
 const PAGE_PARAMS: [&str; 2] = ["cursor", "limit"];
 
-/// The resources that this deployment keeps of a kind, or those with a value in a field.
+/// This deployment's own resources of a kind, or those with a value in a field.
 #[utoipa::path(get, path = "/resources/{kind}", operation_id = "listResources", tag = "resources",
     params(ByKind, PageParams, ("fields" = Option<BTreeMap<String, String>>, Query, style = Form, explode,
         description = "A field and its value, as `network=ID@prod/RegionOne`; also `id` and `name`.")),

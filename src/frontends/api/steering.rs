@@ -179,7 +179,7 @@ pub(super) struct PurgedStep {
 
 /// The rungs that are offered for the stuck steps of a deletion (P3).
 ///
-/// The answer says what each rung does, and why others are not offered.
+/// The answer says what each rung does, and why other rungs are not offered.
 #[utoipa::path(get, path = "/deletions/{id}/purge", operation_id = "getLadder", tag = "purge", params(ByDeletion),
     responses((status = 200, body = Ladder)))]
 pub(super) async fn ladder(api: Api, Path(it): Path<ByDeletion>) -> Answer<Ladder> {

@@ -8,7 +8,7 @@ use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
 use crate::present::{Sheet, columns, count, joined};
 
 columns! {
-    /// For people, who also see a drawing of each example.
+    /// The columns for people, who also see a drawing of each example.
     BRIEF: Finding, |row|
     "STATE" 9 => row.severity.as_str();
     "FINDING" 9 => row.category.as_str();
