@@ -66,7 +66,7 @@ impl Failure {
         Self::new(Exit::Usage, "usage", action_words, message, advice)
     }
 
-    /// Returns a function for `map_err`, which makes a failure of usage from an error.
+    /// Returns a function for `map_err` that turns an error into a usage failure.
     pub fn usage_of<E: ToString>(
         action_words: impl Into<String>,
         advice: impl Into<String>,

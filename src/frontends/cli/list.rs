@@ -1,6 +1,6 @@
-//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes by which steps and deletions
-//! need a person, tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of the ledger,
-//! and the resources of a kind.
+//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes because of which steps and
+//! deletions need a person, tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of
+//! the ledger, and the resources of a kind.
 
 use std::time::Duration;
 
@@ -217,7 +217,7 @@ async fn tombstones(
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Tombstone>, Failure> {
     let is_chosen = |row: &Tombstone| {
-        // A record without a time has no age, such as that of a re-created resource that exists (M1).
+        // A record without a time, such as that of a re-created resource that exists (M1), has no age.
         let in_phase_since = row.gone_at.or(row.deleted_at);
         let is_older = |time| in_phase_since.is_some_and(|since| since < time);
         session.chooses(&row.key.site) && older_than.is_none_or(is_older)
@@ -237,7 +237,7 @@ fn unknown(word: &str, kinds: &[KindInfo]) -> Failure {
     Failure::wrong(message, format!("The lists: {lists}. The kinds: {kinds}."))
 }
 
-/// Lists resources afresh. Names each site that could not be listed, so that nobody takes its list for an empty one.
+/// Lists resources afresh. Names each site that could not be listed, so that the site does not look empty.
 async fn resources(
     session: &mut Session<'_>,
     kind: String,
@@ -245,7 +245,8 @@ async fn resources(
 ) -> Result<Exit, Failure> {
     let kinds = session.ask(query::Kinds {}).await?;
     let info = KindInfo::find(&kinds, &kind).map_err(|_| unknown(&kind, &kinds))?;
-    // A single chosen site is queried alone; otherwise all sites are, and those that were not chosen are left out.
+    // A single chosen site is queried alone; otherwise all sites are queried, and the lists of those that were not
+    // chosen are left out.
     let site = match sites {
         [only] => Some(only.site.clone()),
         _ => None,

@@ -40,7 +40,7 @@ pub use session::{ReadLine, Session};
 
 use args::Format;
 
-/// A verb that an engine carries out: the one that runs, or one in this process for as long as the verb takes.
+/// A verb that an engine carries out: the running engine, or one in this process for as long as the verb takes.
 pub trait Verb: Sized {
     /// Whether the verb takes any of the formats that draw: dot, mermaid and svg.
     const DRAWS: bool = false;

@@ -25,7 +25,7 @@ pub struct Style {
     pub in_terminal: bool,
     pub out_terminal: bool,
     pub err_terminal: bool,
-    /// Columns of the screen that a table must fit; none if nothing is to be cut.
+    /// Columns of the screen that a table must fit; none if nothing is cut.
     pub width: Option<usize>,
     pub colour: bool,
     pub ascii: bool,

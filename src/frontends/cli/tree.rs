@@ -22,7 +22,7 @@ use crate::present::{
     answer_words, blocked_by_words, blocker_words_in_full, count, joined, state_words,
 };
 
-/// Number of equal siblings from which one line represents all.
+/// From this number of equal siblings on, one line represents all of them.
 const FOLD_FROM: usize = 4;
 
 /// Show a deletion's steps as a tree, dependents below what waits for them

@@ -1,4 +1,4 @@
-//! `--wait`: follows a deletion until it has ended, the time is over, or waiting is of no use.
+//! `--wait`: follows a deletion until it has ended, the time has run out, or waiting is of no use.
 
 use std::time::Duration;
 
@@ -175,7 +175,7 @@ pub(super) async fn read_deletion(
     }
 }
 
-/// Waits until there may be progress to show, but no longer than the deletion's next change of state.
+/// Waits until there may be progress to show, but only until the deletion's next change of state.
 async fn wait_for_change(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     let changes = [EventKind::DeletionState, EventKind::DeletionRefused];
     let changes_state = |event: &Event| {

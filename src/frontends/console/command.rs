@@ -86,7 +86,7 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     }
     let (before, last) = split_before_last_word(typed, &[' ']);
     let projects = || known.projects.values().cloned().collect();
-    // The text between `before` and the name, and the names.
+    // The text between `before` and a name, and the names that may complete the last word.
     let (sign, names): (&str, Vec<String>) = match (before.trim(), last) {
         ("", _) => ("", words(known.kinds).map(str::to_owned).collect()),
         ("cloud", _) => ("", sorted(clouds(known.sites))),
@@ -168,7 +168,7 @@ mod tests {
         vec![kind("network", "net"), kind("floating_ip", "fip")]
     }
 
-    /// Words, and what they lead to.
+    /// Words, and the meaning of each.
     #[rustfmt::skip]
     const WORDS: &[(&[&str], &str)] = &[
         (&["stuck", "Stuck"], "pane stuck"),

@@ -143,7 +143,7 @@ impl Gate {
         let Some(resource) = shown.into_iter().find(|it| it.key.kind == named.kind) else {
             return Err(self.not_found(named).await);
         };
-        // The plan covers the root's project only: a blocker of another project refuses it (P4).
+        // The plan covers the root's project only, and is refused because of a blocker of another project (P4).
         if !caller.owns(&resource.project_id) && !caller.is_admin {
             return Err(self.in_use(named, "it belongs to another project", None, None));
         }
@@ -330,7 +330,7 @@ fn is_blocked_or_stuck(deletion: &Deletion) -> bool {
     deletion.counts.blocked + deletion.counts.stuck > 0
 }
 
-/// Returns a parameter of the query, if it is given. Its values are `true` and `false` in any case, 1 and 0.
+/// Returns a parameter of the query, if it is given. Its values are `true` and `false`, regardless of case, 1 and 0.
 fn flag(uri: &Uri, name: &str) -> Result<Option<bool>> {
     let query = uri.query().unwrap_or_default();
     let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);

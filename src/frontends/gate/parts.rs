@@ -92,9 +92,9 @@ impl Gate {
         search.end().await
     }
 
-    /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
-    /// parent is (N9, T20). With `cascades`, only if the deletion of the parent cascades: one that waits until its
-    /// dependents are gone takes none of them along, and lets a person detach them.
+    /// Guards the resources in a request that have no tombstone but may be parts: the request is refused as it would be
+    /// for their parent (N9, T20). With `cascades`, only if the deletion of the parent cascades: one that waits until
+    /// its dependents are gone takes none of them along, and lets a person detach them.
     pub(super) async fn guard_parts(
         &self,
         call: &Call,
@@ -186,7 +186,7 @@ impl Gate {
         Ok(answer.and_then(|mut answer| item_in(kind, &mut answer.json).map(Value::take)))
     }
 
-    /// Treats a 403 or 404 as absence; any other error refuses the request.
+    /// Treats a 403 or 404 as absence; because of any other error, the request is refused.
     fn seen<T>(&self, kind: &Kind, answer: Result<T, CallError>) -> Result<Option<T>> {
         let error = match answer {
             Ok(answer) => return Ok(Some(answer)),

@@ -109,8 +109,8 @@ impl Gate {
                 wholes.into_iter().flatten().next()
             }
         };
-        // The tombstone may have changed while the service was asked, but the row may be older than the delete. So a
-        // row that was to be shown as deleting is still shown as deleting.
+        // The tombstone may have changed while the service was asked, but the row may be older than the delete. So if
+        // the first ruling was to show the row as deleting, the row is still shown as deleting.
         let ruling = |whole: &Named| match is_deleting {
             true => Ruling::ShowDeleting,
             false => self.ruling(whole, asker, Operation::Read),

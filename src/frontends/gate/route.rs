@@ -35,8 +35,8 @@ pub struct Routes {
     methods: BTreeSet<String>,
     /// The calls that only detach a resource from another: the method and the path of each.
     detaches: Vec<(String, Vec<Segment>)>,
-    /// Whether all calls are forwarded as they are, because names of the service's resources are any text, and
-    /// bodies have any size.
+    /// Whether all calls are forwarded as they are, because names of the service's resources may be any text, and
+    /// bodies may have any size.
     pub(super) is_unguarded: bool,
 }
 
@@ -239,7 +239,7 @@ impl Routes {
                 created: created.clone(),
             }));
         }
-        // The path of a call that detaches distinguishes it from an update, unless it ends with an id.
+        // The path of a call that detaches distinguishes the call from an update, unless the path ends with an id.
         let detaches = kind.spec.action == ActionWord::Detach;
         let call = calls.delete.as_ref().filter(|_| detaches);
         if let Some(call) = call.filter(|call| !call.path.ends_with('}')) {
@@ -390,7 +390,7 @@ fn whole<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPa
 }
 
 /// Whether the path does not match the pattern, but the service could read it as if it did: services decode
-/// segments, and Pecan cuts any known suffix (in any case) off the last one.
+/// segments, and Pecan cuts any known suffix (regardless of case) off the last one.
 fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
     if path.len() < pattern.len() {
         return false;

@@ -174,7 +174,7 @@ fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
     }
     let width = usize::from(look.width.saturating_sub(2)) / upcoming.columns.len().max(1);
     let bars = look.spark(upcoming.columns.iter().map(|steps| *steps as f64));
-    // The gap separates one column from the next.
+    // One cell of the width is the gap between two columns.
     let drawn = width.saturating_sub(1).max(1);
     let (mut plot, mut axis) = (String::new(), String::new());
     let ends = DUE_WITHIN.map(duration::rough).into_iter();

@@ -34,7 +34,7 @@ struct BrowsePane {
     before: Option<Arc<Snapshot>>,
 }
 
-/// The resources that are gone since they were listed. The ledger has their tombstones at once, while a new listing of
+/// The resources that were listed and are gone now. The ledger has their tombstones at once, while a new listing of
 /// the clouds may take long.
 #[derive(Default)]
 struct Departures {

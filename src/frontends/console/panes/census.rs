@@ -98,7 +98,7 @@ impl Census {
         }
     }
 
-    /// The kinds that have resources, or whose number is unknown, those with the most resources first.
+    /// The kinds that have resources, or whose number of resources is unknown; those with the most resources first.
     pub(super) fn counts(&self) -> Vec<&KindCount> {
         let counts = self.counts.values();
         let shown = counts.filter(|it| it.total() > 0 || it.is_unknown());

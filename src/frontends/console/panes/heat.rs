@@ -1,4 +1,4 @@
-//! The share of calls to each site in the last hour that made a step blocked or stuck, because the cloud refused the
+//! For each site, the share of the last hour's calls that made a step blocked or stuck, because the cloud refused the
 //! call or failed. It is drawn in equal intervals of some minutes.
 //!
 //! The engine counts the calls of all deletions. The counts are queried in the background, after the engine has made

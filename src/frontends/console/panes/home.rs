@@ -1,7 +1,7 @@
 //! `:home`, the first screen. Its sections show the steps and deletions that need a person, each with its next key, the
 //! deletions that run and how long they take, when blocked steps are retried, the sites, the deletions of the last day,
-//! and the causes for which steps need a person. While nothing is under way and nothing needs a person, another section
-//! counts the resources of each kind and site.
+//! and the causes because of which steps need a person. While nothing is under way and nothing needs a person, another
+//! section counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused
@@ -475,7 +475,7 @@ impl ListPane for HomePane {
             HomeRow::LastDay(_) => look.texts(&["{open} opens :deletions"]),
         }
     }
-    /// Says how to begin a deletion, as long as there was none.
+    /// Says how to begin a deletion, as long as there has been none.
     fn lead(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> Vec<Cell> {
         let is_first = self.any.pace.loaded && self.any.rows.is_empty();
         match is_first && self.any.pace.errors.is_empty() && !look.replays {

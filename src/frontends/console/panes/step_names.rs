@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::kit::*;
 use crate::domain::model::{KindName, ResourceKey, Site};
 
-/// Maximum number of pages of steps that are read of one group. The names of the group's other resources stay unknown.
+/// Maximum number of pages of a group's steps that are read. The names of the group's other resources stay unknown.
 const PAGES_MAX: usize = 4;
 
 pub(super) type NamesByResource = BTreeMap<ResourceKey, String>;

@@ -27,11 +27,11 @@ struct TreePane {
     deletion: Feed<Deletion>,
     /// The refresh of all known branches.
     below: Pace,
-    /// The query for branches under way: its ticket, and the steps that the branches are below.
+    /// The query under way for branches: its ticket, and the steps that the branches are below.
     asked_below: Option<(u64, Vec<Option<i64>>)>,
     /// The steps whose branches are queried next, as the rest of a refresh.
     left_below: Vec<Option<i64>>,
-    /// The query for steps of a branch under way: its ticket, the branch, and the indices of the steps.
+    /// The query under way for steps of a branch: its ticket, the branch, and the indices of the steps.
     asked_members: Option<(u64, i64, Range<usize>)>,
     search: Option<Search>,
     /// The frozen plan, which names the resources without steps.

@@ -211,7 +211,7 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     facts
 }
 
-/// Age of a snapshot from which its rate is not shown: nothing has changed for so long that the rate is over.
+/// Age of a snapshot from which its rate is not shown: nothing has changed for so long that the rate is out of date.
 const RATE_WINDOW: TimeDelta = TimeDelta::seconds(60);
 /// Width from which each site's concurrency limit is shown, and its latency also beside errors.
 const CALLS_FROM: u16 = 100;

@@ -294,7 +294,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Gives each of the characters that were drawn from this column on its own tone.
+    /// Sets the tone of each of the characters that were drawn from this column on.
     fn tint(&mut self, x: u16, y: u16, width: u16, tones: &[Tone]) {
         let right = self.buffer.area.right().min(x.saturating_add(width));
         for (x, tone) in (x..right).zip(tones) {

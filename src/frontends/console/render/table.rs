@@ -145,7 +145,8 @@ fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
             Some((at, i32::from(widths[at]) - i32::try_from(needs).ok()?))
         })
         .collect();
-    // The columns that lack the least width come first, so that more texts are shown whole.
+    // Of the columns that are too narrow, the one that lacks the fewest cells comes first, so that more texts are shown
+    // whole.
     spares.sort_by_key(|(_, spare)| -spare);
     let first_taker = spares.partition_point(|(_, spare)| *spare > 0);
     let (givers, takers) = spares.split_at_mut(first_taker);

@@ -83,7 +83,7 @@ impl<'r> WorkItem<'r> {
             (Action::Open, Self::Step(step)) => {
                 context.push(Route::InspectStep(step.id, self.deletion_id()));
             }
-            // A deletion without steps has no tree; the pane shows, for example, why it was refused.
+            // A deletion without steps has no tree; the pane of its facts shows, for example, why it was refused.
             (Action::Open, Self::Deletion(deletion)) if deletion.counts.total == 0 => {
                 context.push(Route::InspectDeletion(Box::new(deletion.clone())));
             }

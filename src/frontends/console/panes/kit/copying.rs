@@ -68,8 +68,8 @@ impl Copied {
 }
 
 impl List {
-    /// Copies the first of these texts to the clipboard; if the person copies again from the row with this key, the
-    /// next one.
+    /// Copies the first of these texts to the clipboard, or the next one if the person copies again from the same row.
+    /// `row` is the row's key.
     pub(crate) fn copy(&mut self, row: String, mut texts: Vec<Copied>, context: &mut Context) {
         texts.retain(|it| !it.text.is_empty());
         // In a pane of one column, the row may have the same text as the copy before it.

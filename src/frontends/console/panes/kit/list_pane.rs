@@ -211,8 +211,8 @@ impl<P: ListPane> Listed<P> {
         self.rows.show(visible, held, P::FOLLOWS_END);
     }
 
-    /// Sorts by the next column, or after the last one in the pane's own order; or reverses the order. Returns false if
-    /// the action is another one.
+    /// Sorts by the next column, or, after the last column, in the pane's own order; or reverses the order. Returns
+    /// false if the action is another one.
     fn sort(&mut self, action: Action, context: &mut Context) -> bool {
         let List { order, columns, .. } = &self.rows.list;
         let before = order.unwrap_or_default();
@@ -300,7 +300,7 @@ impl<P: ListPane> Listed<P> {
         message.is_some()
     }
 
-    /// Marks the rows that were not read yet when all were to be marked.
+    /// Marks the rows that were not read yet when the person marked all rows.
     fn mark_rest(&mut self, context: &mut Context) {
         if self.rows.list.marks.mark_rest && !self.rows.feed.is_waiting() {
             self.mark(Action::MarkAll, context);

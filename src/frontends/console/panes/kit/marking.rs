@@ -36,7 +36,8 @@ impl<T: Row> Rows<T> {
         None
     }
 
-    /// Marks the rows from the one that was marked last to the cursor, or unmarks them if that one was unmarked.
+    /// Marks the rows from the one that was marked or unmarked last to the cursor, or unmarks them if that row was
+    /// unmarked.
     fn mark_range(&mut self) -> Option<String> {
         let last = self.list.marks.last.clone();
         let from = last.as_ref().and_then(|(key, _)| self.row_of(key));

@@ -1,4 +1,4 @@
-//! The rows of one list, filtered. The cursor stays on its row while rows are added and removed.
+//! The rows of one list, filtered. The cursor stays on the same row while other rows are added and removed.
 
 use super::feed::Feed;
 use super::marks::Marks;
@@ -197,7 +197,8 @@ impl List {
         self.top = self.top.min(len.saturating_sub(height));
     }
 
-    /// Moves the cursor to the new position of its row; `None` if that is unknown, which changes nothing.
+    /// Moves the cursor to `row`, the new position of the row under the cursor. If the position is not known (`None`),
+    /// nothing changes.
     pub(crate) fn follow(&mut self, row: Option<usize>) {
         if let Some(row) = row {
             // The window moves along, so that the row keeps its line on the screen.
