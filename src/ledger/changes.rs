@@ -73,10 +73,10 @@ pub enum Change {
     /// Makes blocked steps whose next attempt is due `ready`, a bounded number at a time.
     WakeDue { now: DateTime<Utc> },
     /// Retries stuck and blocked steps that are neither left to another deletion nor stuck because of another step, or
-    /// plans a refused deletion again. For a person, stuck steps begin with new attempts. A repeated DELETE (T6) retries the steps of a deletion at most
-    /// once a minute, and keeps their attempts; it does not retry steps whose error is fatal, drift or a guard, nor
-    /// paused and refused deletions. A retry that is refused may still have saved that a step is stuck because of
-    /// another step.
+    /// plans a refused deletion again. For a person, stuck steps begin with new attempts. A repeated DELETE (T6)
+    /// retries the steps of a deletion at most once a minute, and keeps their attempts; it does not retry steps whose
+    /// error is fatal, drift or a guard, nor paused and refused deletions. A retry that is refused may still have saved
+    /// that a step is stuck because of another step.
     Retry {
         selection: Selection,
         by: RetryBy,

@@ -52,7 +52,7 @@ pub trait Drive: Send + Sync {
         F: FnOnce(&Self::Reader) -> Stored<Self::Reader, T> + Send + 'static;
 }
 
-/// Whether one change caused the error, and not the store. Only that change is refused then.
+/// Whether one change, and not the store, caused the error. Only that change is refused then.
 pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
     match stop {
         Stop::Refused(_) | Stop::Impossible(_) => true,

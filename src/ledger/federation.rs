@@ -25,7 +25,7 @@ pub trait Federation: Send + Sync {
 
     /// Lists the notices of this deployment, `from`, about these kinds after a sequence number (G4). `since`: the id
     /// of a ledger, and the number. Starts from the beginning if `since` names another ledger, or a number that this
-    /// one has not reached.
+    /// ledger has not reached.
     async fn notices(
         &self,
         from: Deployment,
@@ -75,7 +75,7 @@ pub trait Federation: Send + Sync {
     async fn live_dependencies(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
 
-/// An importer on record (G12): a deployment whose kinds refer to those of this one.
+/// An importer on record (G12): a deployment whose kinds refer to kinds of this deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Importer {
     pub deployment: Deployment,

@@ -117,7 +117,7 @@ const NUMBERS: &str = "{numbers}";
 const PEERS: i64 = 12;
 /// The first version of a file's tables in which a step may be left to another deletion.
 const LEFT: i64 = 14;
-/// A version later than any of the tables, which has all rules, as the tables of a server do.
+/// A version later than any version of the tables: it has all rules, as the tables of a server do.
 pub const LATEST: i64 = i64::MAX;
 
 /// The rules for a version of the tables, in their order, each with its statement. `numbers`: the text of the store

@@ -12,7 +12,7 @@ use super::{LedgerError, Outcome, WriteRequest};
 /// Maximum number of requests that wait for the writer: as many as one transaction takes if each is one change,
 /// so that a queued request waits for at most one commit before its own.
 const QUEUE_MAX: usize = 1024;
-/// Number of changes from which a transaction takes no more requests. A larger transaction is hardly faster, and
+/// Number of changes at which a transaction takes no more requests. A larger transaction is hardly faster, and
 /// all its requests wait for each other. A single request with more changes is still one transaction.
 const CHANGES_MAX: usize = 1024;
 /// Number of connections for reading: enough for the pages of one or two consoles and an API client.

@@ -30,7 +30,7 @@ pub struct Tombstones {
     trusted_until: RwLock<Option<Instant>>,
 }
 
-/// The tombstones of one kind at one site. A million ids take some 50 MB as UUIDs, and three times as much as text.
+/// The tombstones of one kind at one site. A million ids take some 50 MB as UUIDs, and three times that as text.
 #[derive(Default)]
 struct KindTombstones {
     by_uuid: HashMap<[u8; 16], Phase>,

@@ -385,7 +385,7 @@ impl Gate {
 }
 
 /// Returns the ids of the originals of the resources to be created, one or many: those that their tags name,
-/// or whose id they request. Setting this tag later is allowed: otherwise a finished copy would stay
+/// or whose id they request. Setting such a tag later is allowed: otherwise a finished copy would stay
 /// without it, and the sweep could not recognize it (T14).
 fn copied(body: &Value) -> Vec<String> {
     let mut originals = Vec::new();

@@ -140,7 +140,8 @@ impl Follower {
             }
         }
         if let Some(through) = self.cursor.sending_through {
-            // An engine may have ended between sending and recording: the same message is sent once more.
+            // An engine may have ended after it sent a message and before it recorded that the message was accepted:
+            // the same message is sent once more.
             let gathered = self.gather_to(through).await?;
             self.notify(gathered, stop).await?;
         }
@@ -232,8 +233,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends until the message is accepted. The cursor is saved before and after; if the engine ends in
-    /// between, the next one repeats the message.
+    /// Sends until the message is accepted. The cursor is saved before the message is sent and after it was accepted;
+    /// if the engine ends in between, the next engine repeats the message.
     async fn notify(
         &mut self,
         gathered: PendingTopics,

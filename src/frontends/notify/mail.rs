@@ -28,7 +28,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Sends a mail to each recipient separately, and returns the server's answer for the last one that it accepted. `had`
 /// are the recipients who got the mail in an earlier attempt. An address that the server refuses for good does not keep
-/// the others from getting the mail.
+/// the other recipients from getting the mail.
 ///
 /// # Errors
 /// The password's file cannot be used, the server does not answer, its certificate is not trusted, or it refuses the

@@ -16,9 +16,9 @@
 //! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest event, not
 //! with the whole history.
 //!
-//! **A channel never delays another one or the engine.** Each is a task that only reads events and moves its cursor. A
-//! failing channel is retried for ever with growing waits; meanwhile its events gather in the ledger and become one
-//! message.
+//! **A channel never delays another one or the engine.** Each is a task that only reads events, sends messages and
+//! moves its cursor. A failing channel is retried for ever with growing waits; meanwhile its events gather in the
+//! ledger and become one message.
 //!
 //! Only a process whose engine keeps running sends messages (`gone`, `gone --engine`): a command ends before
 //! an answer comes, and the next engine reports the command's events.

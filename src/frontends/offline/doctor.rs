@@ -1,7 +1,7 @@
 //! `gone doctor`: what was found on this machine, whether it is good, and what to do.
 //!
-//! [`examine`] is pure: it judges [`Facts`], which the caller has gathered (the functions at the end
-//! gather those that need only modules that this one may import).
+//! [`examine`] is pure: it judges [`Facts`], which the caller has gathered. The functions at the end
+//! gather the facts for which the imports of this module suffice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -76,11 +76,11 @@ pub struct Facts {
     pub logins: Vec<Login>,
     pub ledger: LedgerFacts,
     pub engine: EngineFacts,
-    /// The channels that notify people of what needs them.
+    /// The channels that notify people of the deletions and sites that need them.
     pub notify: Vec<NotifyFacts>,
     /// Name of this engine as a deployment, if the settings say that it is one.
     pub deployment: Option<String>,
-    /// The other deployments of the settings.
+    /// The other deployments that the settings name.
     pub peers: Vec<PeerFacts>,
     pub terminal: TerminalFacts,
 }

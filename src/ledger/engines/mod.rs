@@ -130,8 +130,8 @@ pub trait Engines: Send + Sync {
     /// The membership of this engine.
     fn membership(&self) -> Membership;
 
-    /// Returns a number that changes when, while there are other engines, any engine has committed an event, or when
-    /// the membership has changed in more than the end of the lease.
+    /// Returns a number that changes when the membership has changed in more than the end of the lease and, while there
+    /// are other engines, when any engine has committed an event.
     fn follow_others(&self) -> watch::Receiver<u64> {
         watch::Sender::new(0).subscribe()
     }

@@ -15,7 +15,7 @@ use crate::system::private::{self, Trusted};
 
 /// The schema of a ledger whose URL names none.
 const SCHEMA: &str = "gone";
-/// The name of our sessions in the server's list.
+/// The name of our sessions in the server's list of sessions.
 const APPLICATION: &str = "gone";
 /// After this long without data, the system probes the connection; and if data that was sent is not acknowledged for
 /// this long, the connection counts as lost.
@@ -255,8 +255,8 @@ fn read_private(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns the password of a line of a password file, if the line is for this host, port, database and user. `*` stands
-/// for any of them, and a backslash with the character after it for that character.
+/// Returns the password of a line of a password file, if the line is for this host, port, database and user. A
+/// field `*` fits any value, and a backslash with the character after it stands for that character.
 fn password_in(line: &str, wanted: &[&str; 4]) -> Option<String> {
     if line.starts_with('#') {
         return None;

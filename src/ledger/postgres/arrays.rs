@@ -1,4 +1,5 @@
-//! Rows of values as arrays, one for each column, and statements that read or write for all of them in one round trip.
+//! Rows of values as arrays, one for each column, and statements that read or write table rows for all of these values
+//! in one round trip.
 
 use tokio_postgres::types::ToSql;
 

@@ -68,7 +68,7 @@ pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
 enum Known {
     /// The statement is prepared in the session.
     Prepared(Statement),
-    /// The types of its values.
+    /// The types of the statement's values.
     Typed(Vec<Type>),
 }
 
@@ -383,8 +383,8 @@ impl Connection {
         })
     }
 
-    /// Runs statements in this order, which share one round trip, and returns their rows. Within a transaction, none of
-    /// the later ones runs after an error.
+    /// Runs these statements in order, all in one round trip, and returns their rows. Within a transaction, none of the
+    /// later ones runs after an error.
     pub(super) fn together(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Vec<Row>>> {
         self.with_settings(|| {
             let known = self.all_known(statements)?;

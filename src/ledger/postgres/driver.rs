@@ -1,4 +1,4 @@
-//! Drives a [`Store`] by a thread that writes, and reads in a few other sessions.
+//! Drives a [`Store`] by one thread that writes; a few other sessions read.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;

@@ -29,8 +29,8 @@ impl Failed {
     }
 }
 
-/// Advice on an error that only a session shared by clients has: it lacks a statement that was prepared in it, or has
-/// one of that name already. Empty for other errors.
+/// Advice on an error that only a session shared by clients has: the session lacks a statement that this client has
+/// prepared, or already has a statement of the same name. Empty for other errors.
 fn advice(code: &SqlState) -> &'static str {
     let of_others = [
         SqlState::INVALID_SQL_STATEMENT_NAME,

@@ -17,7 +17,8 @@
 //! - The outcomes of steps take three round trips, however many there are: their transaction begins and loads, saves,
 //!   and commits (`outcome_rows`, `save`, `store`).
 //! - If the connection is lost, so is the open transaction, and its requests are answered with an error. If its
-//!   `COMMIT` was sent, the writer connects again and finds out whether it was committed before it answers (`store`).
+//!   `COMMIT` was sent, the writer connects again and finds out whether the transaction was committed before it answers
+//!   (`store`).
 //! - Behind a pooler that gives each transaction another session, nothing is left in a session (`client`).
 //! - All waits are on threads that may block ([`super::threads`]), never on a tokio worker.
 

@@ -1,4 +1,4 @@
-//! The rows that outcomes of steps need, by statements that share a round trip.
+//! Loads the rows that outcomes of steps need, by statements that share a round trip.
 
 use std::sync::LazyLock;
 

@@ -19,8 +19,8 @@ pub(super) fn batches(
     unsaved: &Unsaved<'_>,
     rows: &PostgresRows,
 ) -> Stored<PostgresRows, Vec<Batch>> {
-    // Steps that have ended or are left to another deletion free their resource. They are written first, because another
-    // step may take the resource over.
+    // Steps that have ended or are left to another deletion free their resource. They are written first, because
+    // another step may take the resource over.
     let is_leaving = |step: &StoredStep| step.ended_at.is_some() || step.left_to.is_some();
     let steps = unsaved.steps.iter().map(|(_, now)| *now);
     let (leaving, staying): (Vec<&StoredStep>, Vec<_>) = steps.partition(|step| is_leaving(step));

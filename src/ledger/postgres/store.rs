@@ -61,8 +61,8 @@ struct Begun {
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,
-    /// The rows that its outcomes need; none if it has no outcomes. None also if a row cannot be read: that row is
-    /// loaded once more, and the change that needs it is refused.
+    /// The rows that the transaction's outcomes need; none if it has no outcomes. None also if a row cannot be read:
+    /// that row is loaded once more, and the change that needs it is refused.
     loaded: Option<OutcomeRows>,
 }
 
@@ -95,7 +95,7 @@ impl Store {
 
     /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
     /// nothing was written, unless the answer to the `COMMIT` was lost and this engine was closed before the server
-    /// said whether it was committed.
+    /// said whether the transaction was committed.
     pub(super) fn group(&mut self, requests: &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> {
         loop {
             if self.member.must_join() {

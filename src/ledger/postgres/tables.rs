@@ -233,7 +233,7 @@ impl TableWrites for ServerTables {
             .unzip();
         let given = "UPDATE numbers SET last = n.last
              FROM unnest($1::text[], $2::bigint[]) AS n(name, last) WHERE numbers.name = n.name";
-        // A file keeps no last number of deletions, and none of the resources of other deployments.
+        // A file keeps no last number for deletions, nor for the resources of other deployments.
         let rest = "UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM deletions))
                  WHERE name = 'deletion';
              UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM foreign_going))

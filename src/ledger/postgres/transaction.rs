@@ -145,7 +145,7 @@ impl Statements for PostgresRows {
                  updated_at)
              SELECT last, $1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::bigint,
                  $7::bigint FROM given RETURNING num",
-        // The changes that each engine with gates has applied.
+        // Removes the changes of tombstones that every engine with gates has applied.
         prune_own: Some(
             "DELETE FROM tombstone_changes WHERE seq <= coalesce(
                  (SELECT min(applied) FROM engines WHERE NOT ended AND has_gates),

@@ -16,7 +16,8 @@ use crate::ledger::store::{
 use crate::ledger::working_set::STEPS_IN_MEMORY_MAX;
 use crate::ledger::{DeletionFilter, KeptRequest};
 
-/// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot searches them.
+/// A deletion with more blocked steps than this is shown without its next attempt, because each read of the deletion
+/// would search them all.
 const BLOCKED_READ_MAX: u64 = 1_000;
 
 /// Number of characters of the shortest suffix that names a deletion.

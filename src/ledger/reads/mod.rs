@@ -20,8 +20,8 @@ use super::{Cursor, LedgerError, NativeFilter};
 use crate::domain::model::Paged;
 use crate::domain::native::Native;
 
-/// Maximum length of a page (a limit of 0 means this), of a step's dependencies in a summary, and of the batches of
-/// other reads.
+/// Maximum length of a page (a limit of 0 means this), of the list of a step's dependencies in a summary, and of
+/// the batches of other reads.
 pub const PAGE_MAX: usize = 500;
 
 pub fn page_limit(wanted: usize) -> usize {

@@ -128,7 +128,7 @@ pub fn handled_by<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Opti
     }
 }
 
-/// The live step of each of these resources. Any other step precedes one that unsets a reference.
+/// The live step of each of these resources. Any other step takes precedence over one that unsets a reference.
 pub fn live_steps<R: LedgerReads>(
     rows: &R,
     home: &Site,

@@ -65,7 +65,7 @@ pub fn shown<R: LedgerReads>(
     Ok(steps.collect())
 }
 
-/// Lists steps by deletion, then by id; the cursor is both.
+/// Lists steps by deletion, then by id; the cursor is the last pair of deletion and id.
 ///
 /// Reads each state separately, because stores have an index by state, and merges the results. For each state, it reads
 /// at most one page of steps, or searches at most `SEARCHED_MAX` for a text.
@@ -195,8 +195,8 @@ fn has_text(step: &SearchedStep<'_>, state: StepState, text: &SearchQuery) -> bo
     })
 }
 
-/// Lists orphans by deletion, then by step; the cursor is both. A resource that was deleted or released since is not an
-/// orphan.
+/// Lists orphans by deletion, then by step; the cursor is the last pair of deletion and step. A resource that was
+/// deleted or released since is not an orphan.
 pub fn orphans<R: LedgerReads>(
     rows: &R,
     after: Option<[i64; 2]>,

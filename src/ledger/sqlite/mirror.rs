@@ -1,4 +1,4 @@
-//! Keeps the [`Tombstones`] in memory equal to the table.
+//! Keeps the [`Tombstones`] in memory equal to the table of tombstones.
 //!
 //! SQLite itself names each row that is written, so no write of a tombstone can be missed here. Only the
 //! resource of a removed row is not known: [`SqliteRows`](super::transaction::SqliteRows) notes it.

@@ -47,7 +47,8 @@ pub struct Options {
     /// Maximum size of the file in pages of 4 KiB; beyond it, commits fail as on a full disk. None: as large
     /// as the disk allows.
     pub pages_max: Option<u32>,
-    /// The tombstones in memory that the ledger keeps equal to the table, for gates; none if there is no gate.
+    /// The tombstones in memory that the ledger keeps equal to the table of tombstones, for gates; none if there is no
+    /// gate.
     pub tombstones: Option<Arc<Tombstones>>,
     /// Other files that may hold the key of the audit's seal: a backup was sealed with the key of the ledger
     /// of which it is a copy.

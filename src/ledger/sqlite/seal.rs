@@ -5,7 +5,8 @@
 //! one more row, `audit_seal`: the chain's length, its last hash, and an HMAC-SHA256 over both and the
 //! ledger's id. The key lies beside the ledger (`ledger.db.key`, 0600) and not in it.
 //!
-//! 1. The seal advances in the transaction of each row that is added, so a crash leaves both or neither.
+//! 1. The seal advances in the transaction of each row that is added, so a crash leaves the row and the new seal,
+//!    or neither.
 //! 2. The seal advances only from a last row that it confirms. After rows were cut from the end, or the last one was
 //!    changed, the seal stays as it is, whatever is added later, so the damage is found also after the engine has
 //!    written more rows.
@@ -13,10 +14,10 @@
 //!    key has lost the seal.
 //!
 //! **What the seal shows, and what it does not.** It shows every change by anything that does not use the key: manual
-//! SQL, another tool, a file that was cut, a backup that was changed where only the backup lies. It does not show that
+//! SQL, another tool, a file that was cut, a backup that was changed where its key does not lie. It does not show that
 //! the whole ledger is an older copy, as a restored backup is; and whoever can read the key (this account, root) can
 //! seal anything. Against these, keep the end of the chain elsewhere: the engine logs it with each row, and
-//! `gone audit verify --head LENGTH:HASH` compares.
+//! `gone audit verify --head LENGTH:HASH` compares the audit with it.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};

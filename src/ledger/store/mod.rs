@@ -296,7 +296,8 @@ impl OutcomeSteps {
 /// The rows that the outcomes of steps need; see [`RowStore::load_for_outcomes`].
 #[derive(Debug)]
 pub struct OutcomeRows {
-    /// The steps, and the dependents of those that will end. A step that is both may be here twice.
+    /// The steps, and the dependents of those that will end. A step with an outcome that is also such a dependent may
+    /// be here twice.
     pub steps: Vec<StoredStep>,
     /// The edges to dependents, as (dependency, dependent), in this order.
     pub dependents: Vec<(i64, i64)>,
@@ -456,7 +457,7 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
-    /// Saves, and then [finds the steps that are left](StepFinds::find_left_to) to these owners.
+    /// Saves `unsaved`, and then [finds the steps that are left](StepFinds::find_left_to) to these owners.
     fn save_and_find_left_to(
         &self,
         unsaved: &Unsaved<'_>,

@@ -370,7 +370,7 @@ pub trait TombstoneReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads where copies of the originals with these records may be re-created, each with its record.
+    /// Loads the [`OriginalCopies`] of the originals with these records, each with the original's record.
     fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
 }
 

@@ -239,7 +239,7 @@ pub struct Dialect {
     pub native_id: fn(&str) -> String,
     /// The last 8 characters of a deletion's id, as they are indexed.
     pub short_id: &'static str,
-    /// The step `s` of a group that ended last or has not ended.
+    /// In a group of steps `s`: the id of one that has not ended, else of the one that ended last.
     pub last_of_group: &'static str,
     /// The next number of a deletion.
     pub next_deletion: &'static str,

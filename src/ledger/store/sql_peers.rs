@@ -1,5 +1,5 @@
-//! The rows about other deployments (G), in the SQL of all stores: importers and the clearances that steps wait for, the
-//! notices to importers, owners and their notices.
+//! The rows about other deployments (G), in the SQL of all stores: importers and the clearances that steps wait for,
+//! the notices to importers, owners and their notices.
 
 use std::collections::BTreeSet;
 

@@ -12,8 +12,8 @@ use crate::domain::model::{DeletionState, OnFailure, Plan, Refusal, ResourceKey}
 use crate::domain::outline::Branch;
 use crate::ledger::{KeyedRequest, NewDeletion};
 
-/// Number of steps that are inserted together: a store on a server has their columns in memory twice, as values and as a
-/// message.
+/// Number of steps that are inserted together: a store on a server has their columns in memory twice, as values and as
+/// a message.
 const INSERTED_TOGETHER: usize = 5_000;
 
 impl<S: Writes> PlanRows for S {

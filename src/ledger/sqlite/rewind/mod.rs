@@ -15,7 +15,7 @@
 //! Some moves have no event, so the copy does not show them, or shows them late:
 //! - A step with a call in flight shows as `ready`, except in a deletion that was cancelled or stopped at a failure. If
 //!   the engine ended meanwhile, the step shows as `ready` until it is observed. If a deletion stopped at a failure and
-//!   was retried before its calls in flight were answered, the steps of these calls are a guess.
+//!   was retried before its calls in flight were answered, the states of the steps with these calls are a guess.
 //! - A blocked step whose next attempt was due shows as `blocked` until the attempt is answered.
 //! - A retried step shows as retried from the audit row on. If many steps were retried at once, the audit has
 //!   only their number: the steps that were sent again later show as retried.
@@ -129,8 +129,8 @@ impl Rewind {
     }
 }
 
-/// The time of the moment that is this many moments after the time that is shown. If negative, it is before the moment
-/// whose state is shown. None beyond the ends of the span.
+/// The time of the moment that is this many moments after the time that is shown. A negative number counts back
+/// from the moment whose state is shown. None beyond the ends of the span.
 fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
     let skipped = moments.saturating_abs().saturating_sub(1);
     let sql = match moments {
