@@ -297,13 +297,13 @@
 //! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a deletion that
 //! was approved with a reason. Clients of a gate cannot give a reason, and are not asked for one.
 //!
-//! **A ledger in PostgreSQL has the same rows, and its transactions run one after the other.** Each transaction that
-//! writes holds a lock until it ends. So a decision from the rows that it has read still holds when it commits,
-//! whichever engine made the decision, and the state machine above the stores needs no second proof. Numbers of events
-//! come from a row that the transaction itself changes, not from a sequence: they have no gaps, and are in the order of
-//! commits. Several requests share a transaction, so the lock costs little: claims that skip each other's rows would
-//! still wait for that number. Revisit when: engines are so far from the server that a transaction takes tens of
-//! milliseconds.
+//! **A ledger in PostgreSQL has the same rows as one in SQLite, and its transactions run one after the other.** Each
+//! transaction that writes holds a lock until it ends. So a decision from the rows that it has read still holds when it
+//! commits, whichever engine made the decision, and the state machine above the stores needs no second proof. Numbers
+//! of events come from a row that the transaction itself changes, not from a sequence: they have no gaps, and are in
+//! the order of commits. Several requests share a transaction, so the lock costs little: claims that skip each other's
+//! rows would still wait for that number. Revisit when: engines are so far from the server that a transaction takes
+//! tens of milliseconds.
 //!
 //! **Several engines: one leads, all send.** Only the calls of a deletion take long; planning, observing, retrying and
 //! sweeping are cheap, and would be done twice. The engine that leads is the one with the lowest epoch among those that
@@ -311,9 +311,9 @@
 //! there is no election.
 //!
 //! **No call is sent whose deadline is after the end of its engine's lease (I11).** The server's clock says when a lease
-//! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. The engine that
-//! takes over marks the lost engine as ended in the transaction that takes its steps. From then on, the lost engine's
-//! outcomes are fenced by its epoch, and it must begin a new one.
+//! has ended for other engines; an engine itself counts from before it asked for the renewal, so it stops earlier. The
+//! engine that takes over marks the lost engine as ended in the transaction that takes the steps of the lost engine.
+//! From then on, the lost engine's outcomes are fenced by its epoch, and that engine must begin a new epoch.
 //!
 //! **A gate of another engine has a write guard before the deletion is acknowledged (T3).** The argument, step by step:
 //! 1. The transaction that raises the guard gives this change a number. Each engine with gates applies all changes of
@@ -328,8 +328,8 @@
 //!
 //! The engine that plans also waits for its own gates, and for the end of the writes that any gate had let through
 //! before it had the guard (T14). After a gate's lease has ended, its last write may take as long as a call, so an
-//! engine with gates has a lease of at least the sum of both times. Clocks must run equally fast, not show the same
-//! time. Revisit when: a deletion must be accepted in less than the time of a round trip.
+//! engine with gates has a lease of at least the gates' lease plus the time limit of a call. Clocks must run equally
+//! fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
 //! stores read and write them in the order of their keys: so an interrupted copy can be continued, and both sides can
@@ -370,14 +370,14 @@
 //! **A clearance is one row for each step and importer, and it is final.** So it survives crashes on either
 //! side, and late or repeated answers change nothing. A step without its clearances is blocked; it is not
 //! polled: the engine asks an importer about many steps at once, on a hint and at each heartbeat (G5).
-//! Revisit when: many importers exist of a kind with many resources; then one clearance covers a whole
+//! Revisit when: a kind with many resources has many importers; then one clearance covers a whole
 //! deletion.
 //!
 //! **An importer learns of deletions by asking.** A watch is a question that waits for notices. Resuming it
 //! is the only way to catch up, and both sides are plain servers. Revisit when: one owner has a million
 //! importers; that needs a stream.
 //!
-//! **Answers carry which resource waits for which.** Each deployment adds what it knows, and the nearest
+//! **Answers say which resource waits for which.** Each deployment adds what it knows, and the nearest
 //! report wins. A deployment that finds a closed cycle lets the resource that was asked about be deleted
 //! first. So no deployment makes a call while it answers one (G13: cycles of cascade end). Revisit when:
 //! cycles have more than 200 resources; they need a more compact form.

@@ -43,7 +43,7 @@
 //! | unknown peer, wrong token, or the name of another peer: always the same text | 401 |
 //! | no such path, or this deployment does not watch the sender; no such method | 404, 405 |
 //! | the body did not come within 10 s, or is too large | 408, 413 |
-//! | a field is missing or malformed (the answer says which), or the deployment cannot do that | 422 |
+//! | a field is missing or malformed (the answer says which), or the engine cannot act on the message | 422 |
 //! | a conflict with the record (a name that another deployment has), or with the notices received so far | 409 |
 //! | the engine failed, or is shutting down | 500, 503 |
 //!
@@ -139,7 +139,7 @@ pub trait Peers: Send + Sync {
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure>;
 }
 
-/// A call to a peer that failed. The message says why, and for a call that was sent also its method and URL.
+/// A failed call to a peer. The message says why, and for a call that was sent also its method and URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PeerFailure {

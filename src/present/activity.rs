@@ -1,4 +1,4 @@
-//! Words for the engines that share a ledger, and for what their reconcilers do.
+//! Words for the engines that share a ledger, and for the work of their reconcilers.
 
 use chrono::{DateTime, Utc};
 
@@ -28,7 +28,7 @@ pub fn reconciler_words(name: Reconciler) -> &'static str {
     }
 }
 
-/// Returns what a reconciler does now: `waiting`, `running`, `port web-12, port web-13 and 7 more`.
+/// Returns the current activity of a reconciler: `waiting`, `running`, `port web-12, port web-13 and 7 more`.
 pub fn activity_words(status: &ReconcilerStatus) -> String {
     if status.running == 0 {
         return "waiting".to_owned();
@@ -51,7 +51,7 @@ pub fn run_time(milliseconds: u64) -> String {
     }
 }
 
-/// Returns what an engine does for its ledger, in words.
+/// Returns the work of an engine in this role, in words.
 pub fn role_words(role: EngineRole) -> &'static str {
     match role {
         EngineRole::Leads => {

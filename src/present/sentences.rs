@@ -247,7 +247,7 @@ pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: 
     }
 }
 
-/// `attempt 3 of 8`, or why there is none.
+/// `attempt 3 of 8`; if no attempt is counted, words in its place, such as `not sent`.
 pub fn attempts_words(step: &Step) -> String {
     let error = step.last_error.as_ref();
     let was_answered = error.is_some_and(|error| error.status.is_some());
@@ -279,7 +279,7 @@ pub fn unfinished_reason(step: &Step) -> String {
     blocked_reason(step, message)
 }
 
-/// All blockers of a step, and what the cloud answered last.
+/// All blockers of a step, and the answer if there is one.
 pub fn blocked_reason(step: &Step, answer: Option<String>) -> String {
     let blockers = blocked_by_words(step);
     let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
@@ -357,7 +357,8 @@ pub fn chart_facts(row: &GanttRow) -> String {
     format!("{what} at {site}: {ended} of {steps} ended")
 }
 
-/// Describes which of a row's steps ended last, and what it had waited for.
+/// Describes the row's step that ended last, or a step that has not ended, and the dependency for which this step
+/// waited.
 pub fn chart_last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String {
     let last = &row.last;
     let name = &last.name;

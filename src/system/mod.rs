@@ -1,5 +1,5 @@
-//! Time and randomness, settings, logs, private files, listeners, and the facts of the machine: what other modules
-//! share to work with the host.
+//! Time and randomness, settings, logs, private files, listeners, and the facts of the machine. Other modules
+//! share these to work with the host.
 
 pub mod clock;
 pub mod config;

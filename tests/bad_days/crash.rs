@@ -30,8 +30,8 @@ struct CrashTest {
 }
 
 impl CrashTest {
-    /// A network with ports, a trunk, a router's interface and a floating IP, and another like it
-    /// that stays.
+    /// A network with ports, a trunk, a router's interface and a floating IP, and another such network,
+    /// which stays.
     fn new(ports: u32) -> Self {
         let stage = Stage::new();
         stage.settings(&format!(

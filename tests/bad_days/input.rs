@@ -162,7 +162,7 @@ fn an_unknown_region_or_cloud_suggests_the_nearest() {
         .gone("plan network/web --cloud prd")
         .ends_with(2)
         .stderr_has(&["prd", "did you mean", "prod", "gone doctor"]);
-    // For a region that only the file has, the message lists the regions of the cloud.
+    // For a region that only `clouds.yaml` has, the message lists the regions of the cloud.
     stage.clouds_yaml(&stage.url, PASSWORD, "RegionThree");
     stage.gone("plan network/web").ends_with(2).stderr_has(&[
         "RegionThree",
@@ -223,7 +223,7 @@ fn errors_are_json_with_the_json_option() {
 fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     let stage = Stage::new();
     stage.clouds_yaml(&stage.url, "not-it", "RegionOne");
-    // Within the time of the test, only a change of the file repeats the login.
+    // Within the time of the test, only a change of `clouds.yaml` repeats the login.
     stage.settings("[engine]\nsign_in_every = \"30m\"\n");
     let engine = stage.engine();
     let status = || stage.gone("list sites -o json").ok().json()[0].clone();

@@ -161,7 +161,7 @@ fn a_query_for_the_owner_does_not_keep_an_engine_from_the_ledger() {
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     let lock = ledger.with_extension("db.lock");
     let query_lock = std::fs::File::create(&lock).unwrap();
-    // As a console on a busy machine does, between the query for the owner and the release of the lock.
+    // Keeps the lock, as a console on a busy machine does between the query for the owner and the release of the lock.
     query_lock.lock_shared().unwrap();
     let engine = stage.start("--engine");
     wait_for("the engine at the lock", || is_private(&lock));

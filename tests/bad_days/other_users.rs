@@ -58,7 +58,7 @@ fn a_link_in_place_of_a_lock_log_or_ledger_is_refused() {
         let ledger = state.join("ledger.db");
         assert_refused(&stage, &ledger, &victim, &["is a symbolic link", name]);
     }
-    // A console and an engine open their logs by this function.
+    // A console and an engine open their logs by `private::append`.
     let stage = Stage::new();
     let victim = stage.path("victim");
     fs::write(&victim, "precious").unwrap();

@@ -63,7 +63,7 @@ struct Race {
     http: Client,
     token: String,
     networks: Vec<String>,
-    /// A network in each region that has the name of a deleted one, and must stay.
+    /// In each region, a network that has the name of a deleted one, and must stay.
     bystanders: [String; 2],
     seed: u64,
     shared: Arc<Shared>,

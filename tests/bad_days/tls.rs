@@ -21,7 +21,7 @@ pub fn acceptor() -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), own.cert.pem())
 }
 
-/// Starts a server that accepts until the test ends. Returns its port.
+/// Starts a server that accepts connections until the test ends. Returns its port.
 pub fn start_untrusted_server() -> u16 {
     let (acceptor, _) = acceptor();
     let (send, receive) = std::sync::mpsc::channel();

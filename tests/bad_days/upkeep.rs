@@ -109,7 +109,7 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
     assert_eq!(whole["head"], head);
     stage.network("api", 1);
     stage.gone("delete network/api-net-0 --cascade --yes").ok();
-    // A head that was kept elsewhere verifies, and a different head does not.
+    // The audit is verified with a head that was kept elsewhere, and is refused with a different head.
     stage.gone(&format!("audit verify --head {head}")).ok();
     stage
         .gone(&format!("audit verify --head {head}0"))

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::support::{Stage, text};
 
-/// Makes each call take half a second, one at a time.
+/// Makes the cloud serve one call at a time, in half a second each.
 fn slow_down(stage: &Stage) {
     stage.limits(json!({"latency_ms": 500, "parallel": 1}));
 }
@@ -16,7 +16,7 @@ fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
     stage.settings("[gc]\nschedule = [\"300ms\"]\njitter = 0.0\nmax_attempts = 2\n");
     let seeded = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
     let (network, port) = (text(&seeded["networks"][0]), text(&seeded["ports"][1]));
-    // Something re-creates the port each time.
+    // Something re-creates the port after each delete.
     stage.faults(json!([{
         "match": {"method": "DELETE", "id": port},
         "action": {"recreate_after_ms": 1, "as": "new"},

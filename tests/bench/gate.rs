@@ -217,8 +217,8 @@ fn requests_per_second(url: &str, seconds: usize) -> f64 {
     rate.expect(&report).trim().parse().unwrap()
 }
 
-/// Returns the p99 of the latency in ms, for a client that sends at a fixed rate, however long the answers take. Prints
-/// a note if the client did not reach the rate.
+/// Returns the p99 of the latency in ms, for a client that sends requests at a fixed rate, however long the answers
+/// take. Prints a note if the client did not reach the rate.
 fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize) -> f64 {
     let log = home.path().join("h2load.log");
     let each = format!("{:.1}", rate / CONNECTIONS as f64);

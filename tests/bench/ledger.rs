@@ -39,7 +39,7 @@ use gone::ledger::{
 };
 
 const BATCH: usize = 1024;
-/// Workers that commit at the same time, so that the ledger groups their commits, as it does for those of an engine.
+/// Workers that commit at the same time, so that the ledger groups their commits, as it groups those of an engine.
 const WORKERS: usize = 512;
 const PORTS_PER_NETWORK: usize = 1000;
 /// Number of times that a start is measured; the shortest time counts. A start is one long transaction, and other
@@ -182,7 +182,7 @@ fn begin(store: &mut Store, id: &str, plan: &Arc<Plan>) -> Duration {
     before.elapsed()
 }
 
-/// The change that ends a step's attempt in this state.
+/// The change that ends a step's attempt, and moves the step to this state.
 fn end(step: &ClaimedStep, to: StepState) -> Change {
     Change::Step(Box::new(StepChange {
         step_id: step.id,

@@ -384,7 +384,7 @@ impl Soak {
         assert!(!is_long || last <= first * GROWTH_MAX, "{what} grows");
     }
 
-    /// Removes the deletions that are gone from the running ones. Asserts that none is stuck or unknown.
+    /// Removes from `running` the deletions that are gone. Asserts that none in `running` is stuck or unknown.
     fn remove_ended(&mut self) {
         let at = self.random.usize(..self.engines.len());
         let listed = self.stage.gone(&format!(

@@ -1,5 +1,5 @@
 //! Measures the deletes per second of gone on a real OpenStack, in turn with those of plain parallel calls. The goal
-//! of the ratio is 0.95. Neutron's own speed limits both.
+//! for gone's rate, as a share of the rate of the plain calls, is 0.95. Neutron's own speed limits both rates.
 //!
 //! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it, nothing is measured. With `--smoke`, the
 //! bench runs briefly and proves only that it works.
@@ -30,7 +30,8 @@ use support::{Timeline, delete_by_plain_calls, per_second, timeline};
 
 const GOAL: f64 = 0.95;
 /// The networks of a pair, in the order of their deletion: true if gone deletes the ports of the network, false if
-/// plain calls do. Each of the two has two turns, because the load of the machine changes from minute to minute.
+/// plain calls do. gone and the plain calls have two turns each, because the load of the machine changes from minute
+/// to minute.
 const TURNS: [bool; 4] = [true, false, false, true];
 /// The numbers of clients for the plain calls, of which the fastest is used.
 const CLIENTS: [usize; 3] = [4, 8, 16];

@@ -272,7 +272,7 @@ impl Control for Fake {
     }
 }
 
-/// What a verb printed, and how it ended.
+/// The output of a verb, and how the verb ended.
 #[derive(Debug)]
 pub struct Outcome {
     pub exit: Exit,

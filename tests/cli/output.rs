@@ -1,4 +1,4 @@
-//! What `list`, `show`, `tree`, `explain`, `retry` and other verbs print, and how rows are formatted.
+//! The output of `list`, `show`, `tree`, `explain`, `retry` and other verbs, and how rows are formatted.
 
 use std::io::{self, Write};
 

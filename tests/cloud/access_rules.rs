@@ -1,4 +1,5 @@
-//! Application credentials with access rules: a call that the rules do not allow is not a wrong password.
+//! Application credentials with access rules: a call that the rules do not allow is not reported as a wrong
+//! password.
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -563,7 +563,7 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
          openstackclient"
     );
 
-    // An unknown region is refused, as openstackclient does.
+    // An unknown region is refused, as in openstackclient.
     let folder = in_cwd(&text)
         .set("OS_REGION_NAME", "R3")
         .set("OS_CLOUD", "c");

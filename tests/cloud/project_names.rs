@@ -85,7 +85,7 @@ impl Transport for Keystone {
     }
 }
 
-/// Makes a cloud of two regions, R1 and R2, with one Keystone. Returns both.
+/// Makes a cloud of two regions, R1 and R2, with one Keystone. Returns the Keystone and the cloud.
 fn cloud() -> (Arc<Keystone>, OpenStack) {
     let keystone = Arc::<Keystone>::default();
     let of = |region: &str| {

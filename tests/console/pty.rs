@@ -224,7 +224,7 @@ fn mouse_reports_are_requested_only_if_configured_and_switched_off_at_the_end() 
     console.quit();
 
     let mut console = ConsoleProcess::start(&[("GONE_TEST_MOUSE", "1")]);
-    // Moves without a button are not requested, because they would fill a slow line.
+    // Mouse moves without a button are not requested, because they would fill a slow line.
     assert_eq!(mode(&console), vt100::MouseProtocolMode::PressRelease);
     console.press_until(":net\r", "storage");
     let contents = console.contents();

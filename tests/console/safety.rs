@@ -473,7 +473,7 @@ fn the_release_of_a_key_is_ignored() {
     assert_eq!(console.exits, []);
 }
 
-/// Lists of resources are an exception: others change the resources too, so the lists are refreshed by time.
+/// Lists of resources are an exception: other clients change the resources too, so the lists are refreshed by time.
 #[test]
 fn panes_query_nothing_again_while_nothing_changes() {
     let mut console = TestConsole::busy("");

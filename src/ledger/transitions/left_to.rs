@@ -206,7 +206,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Leaves the other steps that were left to the same owner to this step.
+    /// Leaves to this step the other steps that were left to the same owner.
     fn leave_to(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
         let others = self.searched()?.find_left_to(&[left.owner])?;
         let by = self.deletion_of(left.id)?;

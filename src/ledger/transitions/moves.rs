@@ -63,7 +63,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.moved(num, from, to, 1, now)
     }
 
-    /// Derives the deletion's state from its counts, and writes an event if it changed.
+    /// Derives the deletion's state from its counts, and writes an event if the state changed.
     pub fn derive_state(&mut self, num: i64, now: DateTime<Utc>) -> Changing<S> {
         self.move_deletion(num, deletion::Trigger::StepsMoved, now)
     }
@@ -126,7 +126,7 @@ impl<S: RowStore> WorkingSet<S> {
         })
     }
 
-    /// The next state of a step, with its effects.
+    /// The next state of a step, with the effects of the transition.
     pub(super) fn next(
         state: StepState,
         trigger: step::Trigger,

@@ -55,8 +55,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Accepts a deletion that handles the referrers of `keys`, which another deployment deletes, and records this;
-    /// none: no resource here refers to `keys`. Stale if the deletion exists already.
+    /// Accepts a deletion that handles the referrers of `keys`, resources that another deployment deletes, and records
+    /// the deletion with `keys`. Without a deletion, records that no resource here refers to `keys`. Stale if the
+    /// deletion exists already.
     pub fn mark_handled(
         &mut self,
         keys: &[ResourceKey],

@@ -1,5 +1,5 @@
-//! Records the outcome of a claimed step, unless the step's state, claim or epoch has changed since: state, counts,
-//! event and tombstone, and the effects on other steps.
+//! Records the outcome of a claimed step: state, counts, event and tombstone, and the effects on other steps. Records
+//! nothing if the step's state, claim or epoch differs from the fence of the outcome.
 
 use chrono::{DateTime, Utc};
 

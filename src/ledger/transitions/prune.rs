@@ -36,7 +36,8 @@ impl<S: LedgerRows> WorkingSet<S> {
             return Ok(Applied::Moved(0));
         };
         if self.touched(num) {
-            // The tables do not have this transaction's changes of the deletion yet: the next piece decides.
+            // The tables do not have this transaction's changes of the deletion yet, so the next piece decides
+            // whether to remove the deletion.
             return Ok(Applied::Moved(1));
         }
         for state in [StepState::Gone, StepState::Skipped] {

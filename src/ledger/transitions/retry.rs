@@ -23,7 +23,7 @@ struct Retried {
     moved: u64,
     /// The retried steps because of which other steps may have been stuck.
     roots: Vec<i64>,
-    /// The stuck step because of which one of the steps was not retried.
+    /// A stuck step. Another step is stuck because of this step, and was therefore not retried.
     held_by: Option<i64>,
     /// The owner of a step that was not retried, because it is left to another deletion (P9).
     left_to: Option<i64>,

@@ -15,7 +15,7 @@ use crate::ledger::{Applied, events};
 /// The deletion that executes a planned step.
 #[derive(Clone, Copy)]
 enum Share {
-    /// This one, with the record of the step's tombstone; none if the resource stays.
+    /// This deletion, with the record of the step's tombstone; none if the resource stays.
     Ours(Option<i64>),
     /// Another live deletion, which has the same step (I9): that step's id.
     Theirs(i64),

@@ -176,7 +176,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
     })
 }
 
-/// The state of a step after an answer or an observation, which an engine decided as `to`:
+/// The state of a step after an answer or an observation, if an engine decided on the state `to`:
 /// 1. A step that has ended stays as it is, and no answer makes a step waiting or running.
 /// 2. While a dependency has not ended, a step is not sent, observed or retried.
 /// 3. In a cancelled deletion, a step that would be retried is skipped (P8).

@@ -221,9 +221,9 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_step(id, to, None, now)
     }
 
-    /// Finds the step that makes another step, which was never sent, stuck: a stuck dependency, or the step because of
-    /// which that dependency is stuck; or, if a failure stops the deletion, any other step that is stuck in its own
-    /// right (N11).
+    /// Finds the step because of which a step that was never sent must be stuck: a stuck dependency, or the step
+    /// because of which that dependency is stuck; or, if a failure stops the deletion, any other step that is stuck in
+    /// its own right (N11).
     pub fn find_stuck_cause(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
         if let Some((_, root)) = self.searched()?.find_stuck_dependency(step)? {
             return Ok(Some(root));

@@ -10,7 +10,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
     /// Raises the tombstones of these resources for a deletion, or keeps them, and returns their records, in the order
-    /// of `keys`; none for a resource that another deletion is deleting, or that is gone if `phase` is `checking`.
+    /// of `keys`; none for a resource that another deletion is deleting, or, if `phase` is `checking`, that is gone.
     pub fn raise_tombstones(
         &mut self,
         num: i64,

@@ -10,7 +10,7 @@ use crate::ledger::store::{RowStore, StepRange, StoredStep};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, StepFilter};
 
-/// Maximum number of steps that one change wakes. This bounds the transaction, not the work: the others stay due.
+/// Maximum number of steps that one change wakes. This bounds the transaction, not the work: the other steps stay due.
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
@@ -30,7 +30,8 @@ impl<S: RowStore> WorkingSet<S> {
     /// Moves steps to `verifying` if their call was in flight when their engine ended: nobody knows whether the call
     /// took effect. Late outcomes of that engine no longer count (I11).
     ///
-    /// The calls in flight of other engines that have not ended continue, and so do those of this engine if `goes_on`.
+    /// Calls in flight of other engines continue if their engine has not ended; those of this engine continue if
+    /// `goes_on`.
     pub fn recover(&mut self, goes_on: bool, now: DateTime<Utc>) -> Changing<S, Applied> {
         let message = "the engine ended while the call was in flight".to_owned();
         let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{GcKindSettings, Settings};
 use crate::domain::kinds::Kinds;
 
-/// Replaces each kind in the settings, which may be an alias, with its full name, which resources and steps use.
+/// Replaces each kind in the settings, possibly an alias, with the kind's full name, which resources and steps use.
 ///
 /// # Errors
 /// A setting names an unknown kind, or two keys of `gc.kind` name the same kind. The error is the key of the first such

@@ -60,7 +60,7 @@ pub fn file_of(option: Option<&Path>, around: &Surroundings) -> Option<PathBuf> 
 /// Returns the settings, and the file from which they were read. Without a file, returns the defaults.
 ///
 /// # Errors
-/// The file cannot be read, its text is not valid ([`parse`]), or a file of a secret that it names is missing or
+/// The file cannot be read, its text is not valid ([`parse`]), or a secret file that the text names is missing or
 /// can be read by other users.
 pub fn load(
     option: Option<&Path>,
@@ -119,8 +119,8 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
-/// Creates the error for a setting that only the code that uses the setting can check. The error has the line of this
-/// file that sets the key, if there is one.
+/// Creates the error for a setting that can be checked only where it is used. The error has the line of this file that
+/// sets the key, if there is one.
 pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     at_key(&text, file, key, message)
@@ -176,7 +176,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns the position in the text of a dotted key. Elements of lists are written as `[0]`.
+/// Returns the position of a dotted key in the text. Elements of lists are written as `[0]`.
 fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let path = path.replace('[', ".").replace(']', "");
     let mut parts = path.split('.');
@@ -199,7 +199,7 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// Finds the first file of a secret that is missing, or that other users can read. Returns the key of the setting that
+/// Finds the first secret file that is missing, or that other users can read. Returns the key of the setting that
 /// names the file, and what to do.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();

@@ -165,7 +165,7 @@ fn wrong_address(text: &str) -> Option<String> {
     }
 }
 
-/// Finds the first file of a secret that is missing, or that other users can read. Returns the key of the setting that
+/// Finds the first secret file that is missing, or that other users can read. Returns the key of the setting that
 /// names the file, and what to do.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::system::private::{self, Trusted, check_way};
 
-/// Checks the file of a secret. The error says that it is missing, is a folder or the like, or can be read by other
+/// Checks a secret file. The error says that the file is missing, is a folder or the like, or can be read by other
 /// users. A file that this user has no permission to find passes.
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();

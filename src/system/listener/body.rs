@@ -9,7 +9,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::task::yield_now;
 
-/// Called with whether the connection waits for the client's next part of a body.
+/// Called with true when the connection begins to wait for the client's next part of a body, and with false when that
+/// wait ends.
 pub(super) type OnWait = Box<dyn Fn(bool) + Send + Sync>;
 
 /// An incoming body, from a client or an upstream.

@@ -37,7 +37,7 @@ pub use body::{Answering, Arriving};
 pub use connection::{Http, serve};
 pub use table::{AdmittedConnection, Bounds, ConnectionTable};
 
-/// How long to wait after a failed accept, most likely because no file descriptor is left.
+/// How long to wait after an accept that failed, most likely because no file descriptor was left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Time that answers in progress have when the listener stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);

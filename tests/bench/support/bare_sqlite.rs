@@ -93,7 +93,7 @@ fn end(db: &Connection, step: &ClaimedStep, now: i64) {
 }
 
 /// Inserts the rows of a plan's start into an empty ledger, in one transaction: tombstones, steps and edges, with
-/// their indexes. It reads, checks and counts nothing. Returns the time that it took.
+/// their indexes. Reads, checks and counts nothing. Returns the time that it took.
 pub(crate) fn start(path: &Path, plan: &Plan, now: DateTime<Utc>) -> Duration {
     let mut db = open(path);
     let now = now.timestamp_micros();

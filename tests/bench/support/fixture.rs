@@ -229,7 +229,7 @@ impl Fixture {
     }
 }
 
-/// Starts a practice cloud, which writes `clouds.yaml` in this folder. Returns it with its URL.
+/// Starts a practice cloud, which writes `clouds.yaml` in this folder. Returns the cloud and its URL.
 pub fn practice_cloud(home: &tempfile::TempDir) -> (ChildGuard, String) {
     let mut cloud = command(home, "sandbox --clouds-yaml clouds.yaml");
     let mut cloud = cloud
@@ -277,8 +277,7 @@ pub fn gate_address(log: &Path) -> SocketAddr {
     address.unwrap()
 }
 
-/// Adds tombstones of resources of the cloud `bench` that are gone to a ledger, which is created if it does not
-/// exist.
+/// Adds tombstones of gone resources of the cloud `bench` to a ledger, which is created if it does not exist.
 pub fn add_tombstones(ledger: &Path, kind: &str, tombstones: usize) {
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     drop(SqliteLedger::open(ledger, Options::default()).unwrap());
@@ -296,7 +295,7 @@ pub fn add_tombstones(ledger: &Path, kind: &str, tombstones: usize) {
     .unwrap();
 }
 
-/// The memory of a process in MB: now (`VmRSS`), or at most so far (`VmHWM`).
+/// The memory of a process in MB: now (`VmRSS`), or at its peak so far (`VmHWM`).
 pub fn memory_mb(process: u32, what: &str) -> u64 {
     proc_stats::memory_kb(process, what) / 1024
 }

@@ -8,7 +8,7 @@ pub fn cpu_ms(pid: u32) -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-/// The memory of a process in kB: now (`VmRSS`), or at most so far (`VmHWM`).
+/// The memory of a process in kB: now (`VmRSS`), or at its peak so far (`VmHWM`).
 pub fn memory_kb(pid: u32, what: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(what)).unwrap();
