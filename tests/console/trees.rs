@@ -194,7 +194,7 @@ fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     event.step_id = Some(console.world.steps[23].id);
     console.world.events.push(event);
     console.deliver_events();
-    // The steps of the opened branch and the counts of the folded rows are due at the same time.
+    // Reads of the opened branch's steps and of the folded rows' counts are due at the same time.
     console.now += chrono::TimeDelta::seconds(6);
     console.handle(Event::Tick(console.now));
     console.assert_shows(["· 1/8"]);

@@ -46,7 +46,7 @@ impl Problems {
     }
 }
 
-/// Returns the findings of the check, after simulating that each example has its problem.
+/// Returns the findings of the check, after checking by simulation that each example has its problem.
 fn checked(schema: &Schema) -> Problems {
     let mut found = Problems::default();
     for finding in check(&schema.load()) {
@@ -325,7 +325,7 @@ fn g11_each_finding_has_its_smallest_example() {
             &[],
         ),
         (&[ASYNC_CASCADE, "note.customer -> customer: block"], &[]),
-        // A reference that is unset, or whose resource is deleted too, does not block for ever.
+        // A reference that is unset, or whose referrer is deleted too, does not block for ever.
         (&[ASYNC_CASCADE, "payment.invoice -> invoice: cascade"], &[]),
         (&[ASYNC_CASCADE, "payment.invoice -> invoice: unset"], &[]),
         (
@@ -401,8 +401,8 @@ fn g11_a_finding_says_which_kind_blocks_which_and_how_to_fix_it() {
 }
 
 /// The port of a VIP is deleted with the load balancer that its device_id names, and a load balancer blocks the port of
-/// its VIP. The kinds do not exclude that two load balancers have each other's port, although Octavia never creates
-/// this. The same is true of a local IP and a load balancer.
+/// its VIP. The kinds allow two load balancers to have each other's port, although Octavia never creates this. The same
+/// is true of a local IP and a load balancer.
 #[test]
 fn the_shipped_kinds_have_no_error() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();

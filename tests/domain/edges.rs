@@ -91,7 +91,7 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
     let call = calls.delete_one.as_ref().unwrap();
     assert_eq!(call.body, Some(json!({ "subnet_id": "{subnet_id}" })));
 
-    // An interface whose port has no other subnet is removed by its port, whose id names the incarnation (I10).
+    // An interface whose port has no other subnet is removed by the id of its port, which names the incarnation (I10).
     let alone = port(
         "if",
         "network:router_interface",

@@ -561,7 +561,7 @@ fn a_kind_names_its_fields_for_project_state_and_references() {
     ] {
         let fields = kinds.fields_of(kinds.resolve(kind).unwrap());
         assert_eq!(fields.state.as_deref(), Some(state), "{kind}");
-        // A derived kind has no list of its own; the kind that lists it has the project.
+        // A derived kind has no list of its own; the kind that lists it has the project field.
         if let Some(known) = &fields.project {
             assert_eq!(known, project, "{kind}");
         }

@@ -85,7 +85,7 @@ fn i14_a_call_caused_by_a_repeated_delete_does_not_move_the_schedule() {
     let decision = call(woken, failed(Retry::Scheduled, ErrorClass::Blocked));
     assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 5));
     assert_eq!(decision.next_attempt_at, Some(own));
-    // A step that had no attempt left is stuck as before.
+    // A step that had no attempt left is stuck again.
     let spent = StepFacts {
         attempts: 8,
         ..woken
@@ -496,7 +496,7 @@ fn i07_a_failure_keeps_its_blockers_and_since_when_the_step_is_blocked() {
     assert_eq!(later.blocked_since, Some(now() - Duration::from_secs(300)));
 }
 
-/// Accepted deletes of ports, the oldest from 4 s ago, of a deletion that has taken 100 s and has nothing else to do.
+/// Accepted deletes of ports, the oldest from 4 s ago. Their deletion has taken 100 s and has nothing else to do.
 fn gathered(verifying: u64) -> PendingObservations {
     PendingObservations {
         fills_a_list: verifying >= 139,
@@ -623,7 +623,7 @@ fn n14_observations_of_asynchronous_deletes_wait_only_in_a_long_deletion() {
     };
     assert_eq!(observation_wait(&hanging, true, now()).as_secs(), 10);
     assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 10);
-    // Deletes that the longest path waits for are observed at once, like others.
+    // Deletes that the longest path waits for are observed at once, as deletes of other kinds are.
     let first = PendingObservations {
         rank: 10,
         ..after(640)

@@ -81,7 +81,7 @@ fn steps_that_take_the_cloud_longest_have_the_highest_ranks() {
         let mut steps = plan.steps.iter();
         ranks[steps.position(|it| it.resource_id == id).unwrap()]
     };
-    // A port and its network wait for the server, a volume for the server and its snapshot.
+    // A port and its network wait for the server; a volume waits for the server and for its own snapshot.
     assert_eq!([rank("net"), rank("nic")], [1, 2]);
     assert_eq!([rank("zone"), rank("data"), rank("full")], [10; 3]);
     assert_eq!([rank("vm"), rank("snap"), rank("more")], [20; 3]);
@@ -136,7 +136,7 @@ fn n04_a_volume_is_detached_and_its_server_stays() {
     assert!(!refused.is_empty());
 }
 
-/// The volume is attached to bare metal, for example, which Nova does not know.
+/// The volume is attached to something that Nova does not know, for example bare metal.
 #[test]
 fn n04_a_volume_attached_to_no_server_is_detached_too() {
     let mut cloud = project();
@@ -225,7 +225,7 @@ fn n14_a_listed_row_is_not_queried_again_by_its_id() {
     }
 }
 
-/// Without the option, the plan lists the servers as unset, with the port that each loses.
+/// Without `with_servers`, the plan lists the servers as unset, with the port that each loses.
 #[test]
 fn n04_a_networks_servers_stay_and_are_listed_or_are_deleted_before_their_ports() {
     let plan = project().plan("network", "net", cascade());

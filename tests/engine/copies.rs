@@ -149,7 +149,7 @@ async fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_a_new_copy_is
         let phases = copied.tombstones(&client).await;
         let phases: Vec<Phase> = phases.iter().map(|it| it.phase).collect();
         assert_eq!(phases, [Phase::Deleting, Phase::Gone, Phase::Deleting]);
-        // The local site that is done copies the original again, which the central site still has.
+        // The central site still has the original, so the local site whose copy is gone makes a new one.
         assert!(bench.exists("networks", &copied.original));
         let again = copied.copy_at(LOCALS[0]);
         tokio::time::sleep(Duration::from_secs(120)).await;

@@ -38,7 +38,7 @@ fn is_dishonest(peer: &Peer) -> bool {
     (peer.service.as_str(), peer.region.as_str()) == ("s1", "r2")
 }
 
-/// Forges the notices of `d1-2` from now on. Waits until the watch by `d0-1` of `d1-2` reports an error.
+/// Forges the notices of `d1-2` from now on. Waits until `d0-1` reports an error for its watch of `d1-2`.
 async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) + Send + 'static) {
     all.mesh.forged.lock().unwrap().notices = Some(Box::new(move |peer, notices| {
         if is_dishonest(peer) {

@@ -202,7 +202,7 @@ async fn t06_a_repeated_deletion_whose_options_are_refused_wakes_nothing() {
             assert_eq!(client.step_of(&id, port).await.state, StepState::Stuck);
         }
         assert_eq!(bench.writes().len(), sent);
-        // Without the option the same request wakes the stuck steps.
+        // Without `--on-failure` the same request wakes the stuck steps.
         bench.faults(json!([]));
         let none = NamedOptions::default();
         assert_eq!(client.repeat(&network, none).await.unwrap(), id);

@@ -209,7 +209,7 @@ struct Member {
 struct Running {
     control: Arc<dyn Control>,
     engine: JoinHandle<()>,
-    /// Upgrades for as long as a task of the engine has a reference to the ledger.
+    /// Can be upgraded for as long as a task of the engine has a reference to the ledger.
     ledger: Weak<InlineLedger>,
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::harness::assert_contains;
 use super::mesh::Deployments;
 
-/// The example of the source design: D0-1 imports S1 and S2, which have two deployments each.
+/// The example of Goten's design: D0-1 imports S1 and S2, which have two deployments each.
 const SERVICES: [(&str, &str); 3] = [
     (
         "s0",

@@ -1,5 +1,5 @@
-//! Random resources of several deployments that refer to each other, and the fate of each by the rules alone when one
-//! of them is deleted (G). Used for engines in one process, and for engines in processes of their own.
+//! Random resources that refer to each other, in several deployments, and the fate of each resource by the rules
+//! alone when one of them is deleted (G). Used for engines in one process, and for engines in processes of their own.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -195,7 +195,7 @@ pub enum PlantedFault {
     EmptyListIsAbsence,
     /// The cloud's client takes an accepted delete for a done one.
     AcceptedIsGone,
-    /// The cloud dropped the service or the extension since the plan was made.
+    /// The cloud has dropped the service or the extension since the plan was made.
     NoLongerOffers,
     /// An engine ignores the end of its lease.
     IgnoresLeaseEnd,

@@ -451,7 +451,8 @@ async fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
     assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
 }
 
-/// Without its project the login has no identity: Keystone answers each of its calls that the project does not exist.
+/// Without its project the login has no identity: to each of its calls, Keystone answers that the project does not
+/// exist.
 #[tokio::test(start_paused = true)]
 async fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
     let bench = Bench::new(1);

@@ -93,7 +93,7 @@ impl Server {
 pub struct Connection {
     is_dead: AtomicBool,
     cut_until: Mutex<Option<Instant>>,
-    /// For how long the connection is cut when the next claim is committed.
+    /// The time for which the connection is cut when the next claim is committed.
     cut_at_claim: Mutex<Option<Duration>>,
     dice: Mutex<fastrand::Rng>,
 }

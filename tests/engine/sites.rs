@@ -216,7 +216,7 @@ async fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
     with_engine(&bench, async |client| {
         let id = client.delete_all("network", &networks).await;
         client.until(&id, |it| it.counts.running > 0).await;
-        // The token stays valid, and sees less: of this project only the shared network.
+        // The token stays valid, and sees less: only the shared network of this project.
         set_roles(&bench, &["member", "reader"]);
         tokio::time::sleep(Duration::from_secs(600)).await;
         let steps = client.steps(&id).await;

@@ -35,7 +35,7 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_can_be_polled_and_ends_gone()
     let stage = Stage::new().await;
     let (network, _) = network(&stage).await;
     let path = format!("/v2.0/networks/{network}");
-    // Without the option, Neutron's own refusal is passed on.
+    // Without `cascade`, Neutron's own refusal is passed on.
     for query in ["", "?cascade=false", "?cascade=0"] {
         let plain = stage
             .user_delete(&format!("{path}{query}"))

@@ -30,7 +30,7 @@ fn copy_of(original: &str) -> Value {
     json!({"network": {"name": "web", "tags": [format!("gone:copy-of={original}")]}})
 }
 
-/// Creates a copy in this region, past every gate. The tag is a second call, because Neutron accepts none when a
+/// Creates a copy in this region, past every gate. The tag needs a second call, because Neutron accepts none when a
 /// network is created. Returns the copy's id.
 async fn make_copy(stage: &Stage, region: &str, original: &str) -> String {
     let web = json!({"network": {"name": "web"}});

@@ -164,8 +164,8 @@ async fn a_request_with_a_length_and_chunks_is_forwarded_at_most_once() {
     let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
     let path = url.path();
     let before = network_calls(&stage).await;
-    // A server that reads by the length takes the hidden request for a part of this one's body; a server that reads
-    // by chunks takes it for a second request.
+    // A server that reads by the length takes the hidden request for a part of the first request's body; a server
+    // that reads by chunks takes it for a second request.
     let hidden = format!("DELETE {path}/v2.0/networks/n HTTP/1.1\r\nhost: x\r\n\r\n");
     let length = hidden.len() + 5;
     let request = format!(

@@ -93,8 +93,8 @@ async fn m01_m02_m03_a_member_that_is_added_again_is_revived_in_the_same_record(
     assert_eq!(records(&stage, "image_member").await.len(), 1);
 }
 
-/// The ledger does not know of the new member. But a resource under a natural key whose record is gone is never the
-/// deleted one.
+/// The ledger does not know of the new member. But if the record of a natural key is gone, a resource under that key is
+/// never the deleted one.
 #[tokio::test(flavor = "multi_thread")]
 async fn i10_a_member_added_again_past_the_gate_is_shown_although_its_record_is_gone() {
     let stage = Stage::new().await;

@@ -87,7 +87,7 @@ async fn blocked_steps_are_counted_by_due_time() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "web", &many_ports(6)).await;
         let claimed = claim(ledger, 10).await;
-        // Overdue, now, at the end of the first column, right after it, far away; one step is not blocked.
+        // Due times: overdue, now, at the end of the first column, right after it, far away; one step is not blocked.
         for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
             let refused = with_decision(
                 failure(step, StepState::Blocked, ErrorClass::Blocked, at(2)),

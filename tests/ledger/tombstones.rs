@@ -123,7 +123,7 @@ async fn t03_a_refused_deletion_releases_its_tombstone_and_can_be_retried() {
             "a router uses it"
         );
 
-        // The plan may no longer start, and another deletion may have the resource.
+        // The plan can no longer start, and another deletion can take the resource.
         let late = commit_one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
         assert!(matches!(late, Applied::Refused(_)), "{late:?}");
         let again = accept(new_deletion("two", vec![target("port", "a")], at(3)));

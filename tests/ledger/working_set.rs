@@ -13,7 +13,7 @@ use StepState::{Gone, Purged, Ready, Stuck, Verifying, Waiting};
 use crate::memory::{self, MemoryRows};
 use crate::support::{at, key};
 
-/// Steps of deletion 1 in these states, with ids from 1 on; each waits for the steps with these ids.
+/// Steps of deletion 1, with ids from 1 on. Each is given by its state and the ids of the steps that it waits for.
 fn rows(steps: &[(StepState, &[i64])]) -> MemoryRows {
     let rows = MemoryRows::default();
     for (id, (state, after)) in (1..).zip(steps) {
@@ -76,7 +76,7 @@ fn outcome(id: i64, to: StepState) -> StepChange {
     }
 }
 
-/// Applies these outcomes as one batch, with everything that it needs loaded before.
+/// Loads everything that these outcomes need, and applies them as one batch.
 fn apply(rows: &MemoryRows, outcomes: &[StepChange]) -> Vec<Applied> {
     let mut set = WorkingSet::new(rows.clone());
     let ids: Vec<i64> = outcomes.iter().map(|it| it.step_id).collect();

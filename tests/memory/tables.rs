@@ -96,7 +96,7 @@ pub struct Tables {
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
     /// The pending clearances by importer and step id, each with the importer's last answer, if any.
     pub(super) pending_clearances: BTreeMap<(String, i64), Option<ClearanceAnswer>>,
-    /// The record of the tombstone of each notice to importers, by the sequence number of the notice.
+    /// The notices to importers by their sequence numbers, each with the record of its tombstone.
     pub(super) notices: BTreeMap<i64, i64>,
     pub(super) last_notice: i64,
     pub(super) watches: Vec<WatchCursor>,

@@ -107,7 +107,7 @@ impl Run {
     ///
     /// # Errors
     /// A resource in `stays` is gone; a resource that was gone exists again; or a resource is gone while another one,
-    /// which is not in a circle with it, refers to it (G7).
+    /// which is not in a cycle with it, refers to it (G7).
     ///
     /// The observations are made one after the other. No resource is re-created, so one that was observed gone stays
     /// gone, and a reference to it that is observed later is a dangling one. The reverse order proves nothing: the
@@ -374,7 +374,7 @@ impl Run {
 
 #[test]
 fn g07_g13_a_deletion_across_processes_ends_gone_or_names_its_blocker_and_never_ends_early() {
-    // These seeds make a circle of references, a queue, and a deletion that stays blocked.
+    // These seeds make a cycle of references, a target with several referrers, and a deletion that stays blocked.
     let mut open = seeds([1, 18, 60]);
     let count = open.len();
     open.reverse();

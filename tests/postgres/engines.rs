@@ -217,7 +217,7 @@ async fn i11_the_steps_in_flight_of_a_lost_engine_are_taken_over_and_its_outcome
     let verifying = (of_first[0].key.id.clone(), StepState::Verifying);
     assert!(states(&second, "one").await.contains(&verifying));
 
-    // The lost engine begins a new epoch by itself. Its earlier claims are no longer its own.
+    // The engine whose lease was ended begins a new epoch by itself. Its earlier claims are no longer its own.
     let late = record_outcome(outcome(&of_first[0], StepState::Gone, at(3)));
     assert_eq!(commit_one(&first, late).await, Applied::Stale);
     assert_eq!(first.epoch(), 3);

@@ -1,4 +1,4 @@
-//! Glance of the practice cloud, in cases to which a real service cannot be brought: faults, seeds, and a database in
+//! Glance of the practice cloud, in cases that a test cannot cause in a real service: faults, seeds, and a database in
 //! which deleted members cannot be added again. Also its versions.
 use gone::sandbox::WorldOptions;
 use http::Method;

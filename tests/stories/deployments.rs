@@ -32,7 +32,8 @@ fn a_deletion_across_deployments_shows_its_blockers_and_ends_once_they_are_delet
         rows.map(|row| row["id"].as_str().unwrap().to_owned())
             .collect()
     };
-    // The cascading referrer is gone, the unset one has lost only this reference, and the blocked one is `DELETING`.
+    // The cascading referrer is gone, the referrer whose reference is unset has lost only this reference, and the
+    // blocked referrer is `DELETING`.
     assert_eq!(kept("a"), ["a-2"]);
     let b = &at_d0_1("list b")[0];
     assert_eq!(

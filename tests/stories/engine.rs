@@ -103,7 +103,7 @@ fn a_verb_for_another_scenario_than_that_of_the_running_engine_is_refused() {
             .ends_with(2)
             .stderr_has(&["\"practice\"", "has the scenario \"quiet\""]);
     }
-    // The name of the running scenario and no name are both accepted.
+    // The name of the running scenario is accepted, and so is `--sandbox` without a name.
     let listed = home.json(&["list", "network", "--sandbox=quiet"]);
     assert_eq!(listed, home.json(&["list", "network", "--sandbox"]));
 }

@@ -93,8 +93,8 @@ impl Home {
         environment
     }
 
-    /// Starts an engine with the practice cloud of this scenario, whose ledger has the past of the scenario. All
-    /// programs of this story use that engine from now on. Returns its process id.
+    /// Starts an engine with the practice cloud of this scenario. The engine's ledger has the past of the scenario.
+    /// All programs of this story use that engine from now on. Returns its process id.
     pub fn start_practice_engine(&mut self, scenario: &str) -> u32 {
         self.sandbox_option = Some(format!("--sandbox={}", self.scenario(scenario)));
         self.start_engine(&[])

@@ -33,7 +33,7 @@ fn the_practice_cloud_opens_with_a_running_a_blocked_and_a_stuck_deletion() {
         "last 24 h no deletion ended",
     ];
     session.wait_for_all(&parts);
-    // Without a key press the cursor is on the most urgent part.
+    // Without a key press the cursor is on the most urgent section.
     session.wait_for_all(&["> needs you"]);
     session.resize(200, 60);
     session.wait_for_all(&parts);

@@ -132,8 +132,8 @@ impl<'b> SourceGates<'b> {
         }
     }
 
-    /// Checks that a trusted header can narrow a user to a local site, and that another value or another header changes
-    /// nothing.
+    /// Checks that a trusted header can narrow the source of a request from user to local, and that another value or
+    /// another header changes nothing.
     fn check_headers(&self, resource: &BlockedResource) {
         let url = format!("{}/{}", self.gates[1], resource.path);
         for (header, value, expected) in [

@@ -1,4 +1,5 @@
-//! Proxies that providers put before Neutron: a limit of calls a second, and links of pages to an unreachable host.
+//! Proxies that cloud operators put before Neutron: a limit of calls a second, and links of pages to an unreachable
+//! host.
 use std::collections::BTreeSet;
 use std::time::Instant;
 

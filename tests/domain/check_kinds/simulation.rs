@@ -167,7 +167,7 @@ impl<'a> Simulation<'a> {
         let mut explained = left == 0;
         for blocked in members(left) {
             for blocker in members(self.blockers_after_acceptance[blocked] & !going) {
-                // The blocker stops blocking once another resource of the cascade is deleted, which is still blocked.
+                // Another resource of the cascade is still blocked. Once it is deleted, the blocker stops blocking.
                 if self.unset_with[blocker] & going != 0 {
                     continue;
                 }

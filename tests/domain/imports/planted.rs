@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::check::{Crate, Table};
 
-/// An import table for the planted sources, in the form of that of `src/lib.rs`.
+/// An import table for the planted sources, in the form of the table in `src/lib.rs`.
 const PLANTED_TABLE: &str = "
     //! | module | may import |
     //! |---|---|
@@ -161,7 +161,7 @@ fn a_forbidden_import_through_a_re_export_is_found() {
         )),
         0
     );
-    // The re-export is of all of another module at once.
+    // The re-export has all items of another module at once, by `*`.
     let wrong = names("pub use crate::domain::*;", "", "");
     assert!(wrong[0].contains("may not re-export all"), "{wrong:?}");
     // The import is through the crate's root.

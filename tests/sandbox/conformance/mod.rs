@@ -62,7 +62,7 @@ impl Service {
         }
     }
 
-    /// The path that follows the catalog's URL, without the URL's own version.
+    /// The path that follows the service's URL in the catalog, once that URL's own version is removed.
     pub fn root(self) -> &'static str {
         match self {
             Self::Network => "/v2.0",
