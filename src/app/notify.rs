@@ -28,7 +28,7 @@ pub(super) async fn start(
     })
 }
 
-/// Test the notifications about what needs a person
+/// Test the notifications about deletions and sites that need a person
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 The engine sends notifications by webhook and mail, as [notify] of the settings says: of a step that is stuck,

@@ -44,7 +44,7 @@ Examples:
 pub struct ReplayLedger {
     /// A ledger, a backup of one, or a colleague's; or postgres://USER@HOST/DATABASE
     pub ledger: PathBuf,
-    /// The time to begin with, such as 03:12 or -1h [default: its end]
+    /// The time to begin with, such as 03:12 or -1h [default: the ledger's end]
     ///
     /// RFC 3339, `HH:MM[:SS]` of the ledger's last day, or a duration before its end.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]

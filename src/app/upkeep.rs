@@ -48,7 +48,7 @@ pub enum LedgerWork {
         #[arg(value_name = "FILE")]
         to: PathBuf,
     },
-    /// Write the rows of the tables as lines of JSON; of a ledger on a server, without what only its engines use
+    /// Write the rows of the tables as lines of JSON; for a ledger on a server, without the tables that only its engines use
     Export,
     Prune(Prune),
     Migrate(Migrate),
@@ -310,7 +310,7 @@ fn seal(paths: &Paths, around: &Surroundings, reason: &str) -> Result<Head, Fail
     let path = file_of(
         &paths.ledger,
         "seal the audit",
-        "An audit on a server has a chain and no seal: keep what `gone audit verify` prints elsewhere, and compare.",
+        "An audit on a server has a chain and no seal: keep the output of `gone audit verify` on another machine, and compare.",
     )?;
     let before = verify(paths, None)?.map_or_else(|why| why, |head| head.to_string());
     let options = Options {

@@ -310,7 +310,7 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
             "the resource stays until a person has done the steps; then retry".to_owned(),
         ),
         Rung::Forget => {
-            let mut does = vec!["sends nothing: the engine abandons it".to_owned()];
+            let mut does = vec!["sends nothing: the engine abandons the step".to_owned()];
             if facts.waiting > 0 {
                 does.push(format!(
                     "the steps that wait for it ({}) are not sent automatically: they stay stuck \
@@ -340,7 +340,10 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
     match &step.last_error {
         Some(stuck) if stuck.kind == DEPENDENCY_STUCK => {
-            return Some(format!("it {}: purge that step instead", stuck.message));
+            return Some(format!(
+                "the step {}: purge that other step instead",
+                stuck.message
+            ));
         }
         Some(left) if left.kind == LEFT_TO => return Some(left.message.clone()),
         _ => {}
@@ -367,10 +370,10 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
         Rung::Force => no_call(Action::Force, facts),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
-                "it is only blocked for now, and retried at {} UTC",
+                "the step is only blocked for now, and is retried at {} UTC",
                 at.format("%F %T")
             ),
-            None => "it is only blocked for now".to_owned(),
+            None => "the step is only blocked for now".to_owned(),
         }),
         Rung::Runbook => no_runbook(facts),
         Rung::Forget => None,
@@ -417,7 +420,7 @@ fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
     let states: Vec<String> = states.collect();
     let (word, states) = (call.as_str(), states.join(", "));
     Some(format!(
-        "the call {word} is not meant for its state: {states}"
+        "the call {word} is not meant for the resource's state: {states}"
     ))
 }
 
@@ -427,9 +430,11 @@ fn under_way(facts: &Facts<'_>) -> String {
     match step.state {
         StepState::Verifying => match works_until(facts) {
             Some(until) => still_working(facts, until),
-            None => "its delete was sent; gone confirms its absence automatically".to_owned(),
+            None => {
+                "the delete was sent; gone confirms the resource's absence automatically".to_owned()
+            }
         },
-        state => format!("it is {}", state.as_str()),
+        state => format!("the step is {}", state.as_str()),
     }
 }
 
@@ -471,7 +476,7 @@ fn no_runbook(facts: &Facts<'_>) -> Option<String> {
         ));
     }
     (!is_plain(&step.resource.key.id))
-        .then(|| "its id has characters that are unsafe in a command".to_owned())
+        .then(|| "the resource's id has characters that are unsafe in a command".to_owned())
 }
 
 /// Whether an id is safe in a command of a shell or in SQL: it has only letters, digits, `-`, `_`, `.` and `,`.

@@ -168,7 +168,9 @@ pub fn unset_vars(
 /// # Errors
 /// The variable is missing or cannot be read, so it is not known what the step must unset.
 pub fn unset_of(vars: &BTreeMap<String, String>) -> Result<Vec<(String, ResourceKey)>, String> {
-    let text = vars.get(UNSET).ok_or("the step has no references")?;
+    let text = vars
+        .get(UNSET)
+        .ok_or("the references that the step must unset are not recorded in the step")?;
     serde_json::from_str(text)
         .map_err(|error| format!("the step's references cannot be read: {error}"))
 }

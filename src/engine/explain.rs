@@ -312,16 +312,17 @@ impl Explaining {
                     explanation.next_action = format!("{remedy}; then plan again");
                 }
             }
-            Err(failure) => explanation
-                .lines
-                .push(format!("it could not be planned: {}", failure.message)),
+            Err(failure) => explanation.lines.push(format!(
+                "its deletion could not be planned: {}",
+                failure.message
+            )),
         }
     }
 }
 
 fn explain_step(step: &Step, explanation: &mut Explanation) {
     explanation.lines.push(format!(
-        "{} of {} attempts used; it is {}",
+        "{} of {} attempts used; the step is {}",
         step.attempts,
         step.max_attempts,
         step.state.as_str()
@@ -442,7 +443,7 @@ fn next_action(step: &Step) -> String {
             step.id
         ),
         (StepState::Purged, _) => format!(
-            "it was abandoned: delete it again, or keep it: gone release {}",
+            "its step was abandoned: delete the resource again, or keep it: gone release {}",
             escape(&step.resource.key.to_string())
         ),
         _ => String::new(),

@@ -203,7 +203,7 @@ impl Purging {
             ));
         }
         if targets.is_empty() {
-            return Err("gone knows no edge that blocks it and can be removed".to_owned());
+            return Err("gone knows no edge that blocks the step and can be removed".to_owned());
         }
         let plan = self
             .planning
@@ -219,9 +219,8 @@ impl Purging {
             .find(|it| *it.project_id != *step.project_id)
         {
             Some(other) => Err(format!(
-                "{} {} belongs to another project",
-                other.kind,
-                escape(&other.resource_id)
+                "{} belongs to another project",
+                other.key().called(&other.name)
             )),
             None => Ok(plan),
         }

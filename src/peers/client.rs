@@ -65,7 +65,7 @@ struct Remote {
 pub enum SetupError {
     #[error("deployment.peers[{position}].{source}")]
     Tls { position: usize, source: TlsError },
-    #[error("deployment.peers[{position}].url: it cannot be called: {why}")]
+    #[error("deployment.peers[{position}]: the HTTP client for this peer cannot be created: {why}")]
     Client { position: usize, why: String },
 }
 

@@ -21,7 +21,7 @@ pub fn reconciler_words(name: Reconciler) -> &'static str {
         Reconciler::Publish => "publishes the summary that consoles show",
         Reconciler::WatchOwners => "receives the notices of owner deployments",
         Reconciler::HandleNotices => {
-            "handles the resources here that refer to resources that their owners are deleting"
+            "handles the referrers here of resources that owner deployments are deleting"
         }
         Reconciler::AskImporters => "asks importers for their clearances",
         Reconciler::HintOwners => "hints to owners that they should ask this importer again",

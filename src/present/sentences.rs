@@ -372,7 +372,13 @@ pub fn chart_last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) 
                 "the last step to end was {name} at {at}: {took} after {other}, for which it waited"
             )
         }
-        (Some(at), ..) => {
+        (Some(at), Some(other), None) => {
+            let at = time(at);
+            format!(
+                "the last step to end was {name} at {at}; {other}, for which it waited, has not ended"
+            )
+        }
+        (Some(at), None, _) => {
             let at = time(at);
             format!("the last step to end was {name} at {at}; it waited for no other step")
         }

@@ -52,7 +52,7 @@ fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
         .ends_with(8)
-        .stderr_has(&["Still running", "gone show"]);
+        .stderr_has(&["still running", "gone show"]);
     let id = text(&ran.json()["id"]);
     stage.limits(json!({}));
     stage.await_state(&id, "gone");
@@ -88,7 +88,7 @@ fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     waiting
         .end()
         .ends_with(130)
-        .stderr_has(&["Interrupted", "goes on in the engine", "gone show"]);
+        .stderr_has(&["Interrupted", "continues in the engine", "gone show"]);
     stage.limits(json!({}));
     let rows = stage.gone("list -o json").ok().json();
     stage.await_state(&text(&rows[0]["id"]), "gone");

@@ -620,7 +620,7 @@ async fn a_wait_survives_a_restart_of_the_engine_but_not_a_lasting_absence() {
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_says_where_the_deletion_continues_and_cancels_nothing() {
     for (embedded, word) in [
-        (false, "goes on in the engine"),
+        (false, "continues in the engine"),
         (true, "stays in the ledger"),
     ] {
         let mut runner = Runner::new(World::new());

@@ -24,7 +24,7 @@ runbook  yes      sends nothing: tells what to do
 forget   yes      sends nothing: abandons it
                   leaves: lb-1, as an orphan
 
-Nothing was done. To take one: gone purge deadbeef --rung NAME --confirm deadbeef
+Nothing was done. To take a rung: gone purge deadbeef --rung NAME --confirm deadbeef
 ";
     assert_eq!(ran.out, expected);
     let ran = runner.run("purge deadbeef -o json").await;

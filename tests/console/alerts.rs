@@ -38,7 +38,7 @@ fn newly_stuck_steps_and_refused_deletions_alert_a_person() {
     console.publish();
     assert_eq!(
         console.alerts,
-        ["port vm-1 is stuck, and 1 other needs you"]
+        ["port vm-1 is stuck, and 1 other deletion or step needs you"]
     );
     let refused = &mut console.world.snapshot.deletions_by_state;
     *refused.get_mut("refused").unwrap() += 1;
@@ -77,6 +77,6 @@ fn an_alert_names_one_stuck_step_and_counts_the_others_without_it() {
     let refused = &mut console.world.snapshot.deletions_by_state;
     *refused.get_mut("refused").unwrap() += 2;
     console.publish();
-    let text = "port vm-1 is stuck, and 2 others need you";
+    let text = "port vm-1 is stuck, and 2 other deletions or steps need you";
     assert_eq!(console.alerts, [text]);
 }

@@ -240,7 +240,7 @@ fn the_columns_command_says_that_the_columns_of_a_plan_are_fixed() {
 fn a_choice_of_columns_that_cannot_be_saved_still_applies_and_says_why() {
     let mut unnamed = TestConsole::new(World::busy(), (120, 30)).after(":network enter");
     unnamed.type_line(":columns name");
-    unnamed.assert_shows(["start with --config FILE to keep it"]);
+    unnamed.assert_shows(["start with --config FILE to keep this choice"]);
     assert_eq!(headings(&unnamed), ["NAME"]);
     let mut full = console((120, 30));
     full.save_result = Err("the disk is full".to_owned());

@@ -1150,7 +1150,7 @@ pub fn gantt() -> Gantt {
 /// The ladder of a load balancer that has been PENDING_DELETE for long.
 fn ladder() -> Ladder {
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
-    let forgets = "sends nothing: the engine abandons it";
+    let forgets = "sends nothing: the engine abandons the step";
     Ladder {
         sites: vec![site("RegionOne")],
         deletion_id: "d-00000001".to_owned(),

@@ -116,7 +116,7 @@ fn changed_keys_work_and_are_named_in_the_help_the_footer_and_the_texts() {
     console.press(":stuck enter");
     console.assert_shows(["R retries it, once the reason is gone; L shows"]);
     console.press("?");
-    console.assert_shows(["R                  retry now"]);
+    console.assert_shows(["R                  retry the step now"]);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn help_explains_the_signs_and_shows_the_name_of_a_key_in_the_settings() {
     console.assert_shows(["\"plan_deletion\" in [console] keys"]);
     console.press("esc");
     console.press("? / a c c e p t e d enter");
-    console.assert_shows(["◌ verifying", "██▓▓░░", "the cloud has accepted it"]);
+    console.assert_shows(["◌ verifying", "██▓▓░░", "the cloud has accepted the call"]);
     console.assert_hides(["stuck, see"]);
 }
 

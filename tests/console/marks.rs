@@ -92,7 +92,7 @@ fn a_plan_key_first_warns_about_marked_rows_that_a_filter_hides() {
     console.assert_shows(["network 2 of 3 · 2 marked, 1 hidden"]);
     console.press("D");
     assert_eq!(console.sent.len(), 0, "the person is warned first");
-    console.assert_shows(["1 of 2 marked rows hidden: D again takes all"]);
+    console.assert_shows(["1 of 2 marked rows hidden: D again acts on all"]);
     // After another key in between, D warns again.
     console.press("space D");
     assert_eq!(console.sent.len(), 0);

@@ -406,7 +406,7 @@ async fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
         assert_eq!(offered(&shown), []);
         assert_eq!(
             reason_against(&shown, Rung::Retry).unwrap(),
-            "it is waiting"
+            "the step is waiting"
         );
         let other = |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
         client.until_any_step(&id, other).await;

@@ -48,10 +48,12 @@ pub enum TransportError {
     #[error("the request is not valid HTTP: {reason}")]
     BadRequest { reason: String },
     /// No answer came within the deadline. The request may have been carried out.
-    #[error("no answer within {} s; whether it was carried out is unknown", deadline.as_secs_f32())]
+    #[error("no answer within {} s; whether the request was carried out is unknown", deadline.as_secs_f32())]
     TimedOut { deadline: Duration },
     /// The connection was lost before the answer. The request may have been carried out.
-    #[error("connection lost before the answer; whether it was carried out is unknown: {reason}")]
+    #[error(
+        "connection lost before the answer; whether the request was carried out is unknown: {reason}"
+    )]
     Lost { reason: String },
     /// The status was received, but not the whole body.
     #[error("the body of the answer (status {status}) was cut off: {reason}")]

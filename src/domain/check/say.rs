@@ -42,7 +42,7 @@ pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
         .map(|it| it.name.as_str())
         .collect();
     let happens = format!(
-        "{} block each other: whichever is deleted first, another blocks it, with any cascade.",
+        "{} block each other: whichever is deleted first, another blocks it, even with a cascade.",
         names.join(", ")
     );
     let native: Vec<Link<'_>> = ring

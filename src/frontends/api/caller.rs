@@ -141,7 +141,7 @@ impl Caller {
         let needed = envelope.command.scope();
         if self.scope < needed {
             return Err(forbidden(format!(
-                "this needs the scope \"{}\", but [api] uids in the engine's settings gives {} the scope \"{}\"",
+                "this command needs the scope \"{}\", but [api] uids in the engine's settings gives {} the scope \"{}\"",
                 needed.as_str(),
                 self.actor.name,
                 self.scope.as_str(),

@@ -28,7 +28,7 @@ pub struct Cancel {
     pub why: Why,
 }
 
-/// Pause a deletion or a site: send nothing more until it is resumed
+/// Pause a deletion, a site or an engine: send nothing more until it is resumed
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -97,9 +97,9 @@ impl Verb for Delete {
             Err(failure) if failure.exit == Exit::Interrupted => {
                 let how = match session.embedded {
                     true => {
-                        "it stays in the ledger and goes on when `gone` or `gone --engine` runs"
+                        "the deletion stays in the ledger and continues when `gone` or `gone --engine` runs"
                     }
-                    false => "the deletion goes on in the engine",
+                    false => "the deletion continues in the engine",
                 };
                 let id = short_id(&id);
                 let next =
@@ -242,7 +242,9 @@ fn say_what_is_left(
             format!("The deletion needs a person: gone show {id} says why; then gone retry {id}")
         }
         Exit::Stuck => format!("Not everything is gone: gone show {id} says why"),
-        Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
+        Exit::StillRunning => {
+            format!("The deletion is still running, and stays in the ledger: gone show {id}")
+        }
         Exit::Auth | Exit::Unreachable => format!(
             "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
         ),

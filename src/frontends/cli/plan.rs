@@ -39,7 +39,7 @@ pub struct Plan {
 /// The choices that a plan freezes.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Options {
-    /// Also delete the resources that depend on the targets
+    /// Also delete the targets' dependents
     #[arg(long)]
     pub cascade: bool,
     /// After a failed step: continue (default) or stop

@@ -36,8 +36,11 @@ fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
         (None, 1) => "1 deletion or step needs you".to_owned(),
         (None, more) => format!("{more} deletions or steps need you"),
         (Some(stuck), 1) => stuck,
-        (Some(stuck), 2) => format!("{stuck}, and 1 other needs you"),
-        (Some(stuck), more) => format!("{stuck}, and {} others need you", thousands(more - 1)),
+        (Some(stuck), 2) => format!("{stuck}, and 1 other deletion or step needs you"),
+        (Some(stuck), more) => format!(
+            "{stuck}, and {} other deletions or steps need you",
+            thousands(more - 1)
+        ),
     })
 }
 

@@ -72,7 +72,9 @@ fn choose(state: &mut State, kept_as: &str, names: &[&str]) {
     state.show_chosen_columns();
     let Some(file) = state.options.settings_file.clone() else {
         let shown = words(state, kept_as);
-        return state.hint(format!("{shown}; start with --config FILE to keep it"));
+        return state.hint(format!(
+            "{shown}; start with --config FILE to keep this choice"
+        ));
     };
     let choice = Choice {
         table: ChoiceTable::Columns,

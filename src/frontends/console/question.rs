@@ -50,7 +50,7 @@ pub(super) fn open(state: &State) -> Option<Question> {
         (Asked::Quit, None) => {
             let options = vec![
                 ('l', ("leave it running", " in the background, and quit")),
-                ('s', ("stop it", "; the ledger keeps all, and the next start continues")),
+                ('s', ("stop it", "; the ledger keeps the work, and the next engine continues it")),
             ];
             ("quit", vec![work_words(state)], options, ("stay", ""))
         }

@@ -81,7 +81,7 @@ impl Message {
     /// Returns a test message, which only shows that the channel works.
     pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
         let id = format!("gone-test-{unique}");
-        let line = "a test: notifications about what needs a person arrive here";
+        let line = "a test: notifications about deletions and sites that need a person arrive here";
         let body = format!("{line}\n");
         Self::new(host, id, at, "[gone] a test", (&body, line), &[], 0)
     }

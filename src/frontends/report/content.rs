@@ -352,7 +352,7 @@ fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
     if let Some(plan) = parts.plan.filter(|_| parts.deletion.refused.is_empty()) {
         let why = "the plan keeps it, and deletes what belongs to it";
         all.extend(plan.kept.iter().map(|kept| (kept.clone(), why.to_owned())));
-        let why = "it only loses its reference to what is deleted";
+        let why = "it only loses its reference to a deleted resource";
         let target = |step: &PlanStep| Target::of(&step.key(), &step.name);
         all.extend(plan.unset.iter().map(|step| (target(step), why.to_owned())));
         let left = plan.left.iter();

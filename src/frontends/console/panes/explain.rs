@@ -143,7 +143,7 @@ impl ListPane for ExplainPane {
         let about = match &line.leads_to {
             None => format!("id {} at {}", self.key.id, self.key.site),
             Some(End::Resource(Target { key, .. })) => {
-                format!("{} follows to {key}", look.keys.key(Action::Open))
+                format!("{} leads to {key}", look.keys.key(Action::Open))
             }
             Some(End::Deletion(_)) => look.keys.spell("{open} shows the tree of the deletion"),
         };

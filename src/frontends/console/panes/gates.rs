@@ -39,7 +39,7 @@ impl ListPane for GatesPane {
     const NOTHING: &'static [&'static str] = &[
         "This engine has no gate.",
         "A [[gate]] in the settings opens one in front of a service, so that what is",
-        "deleted stays deleted for every client that comes that way.",
+        "deleted stays deleted for every client that uses the gate.",
     ];
     const NOTHING_THEN: &'static str =
         "No ledger records the requests at gates, so a replay cannot show them.";

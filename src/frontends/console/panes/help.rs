@@ -46,11 +46,11 @@ impl Entry {
 /// Explains a state to a person who sees it for the first time.
 fn meaning(state: StepState) -> &'static str {
     match state {
-        StepState::Waiting => "waits for others, which must go first",
+        StepState::Waiting => "waits for other steps, which must go first",
         StepState::Ready => "goes next",
         StepState::Running => "the call is under way",
-        StepState::Verifying => "the cloud has accepted it; gone once that is confirmed",
-        StepState::Blocked => "in use by another; retried automatically, see :retrying",
+        StepState::Verifying => "the cloud has accepted the call; not yet confirmed gone",
+        StepState::Blocked => "in use by another resource; retried automatically, see :retrying",
         StepState::Stuck => "not retried without you, see :stuck",
         StepState::Gone => "confirmed gone",
         StepState::Skipped => "cancelled before anything was sent",

@@ -84,7 +84,9 @@ fn means(phase: Phase) -> &'static str {
         }
         Phase::Deleting => "It is being deleted: the gate refuses to change it, or to refer to it.",
         Phase::Gone => "It is gone. If it is re-created during the hold-down, it is deleted again.",
-        Phase::Released => "It is released: nothing is refused or deleted because of it.",
+        Phase::Released => {
+            "The tombstone is released: nothing is refused or deleted because of it."
+        }
         Phase::Purged => {
             "Its step was abandoned: nothing is sent any more, and it may still exist."
         }
@@ -121,7 +123,7 @@ impl ListPane for TombstonesPane {
     const NOTHING: &'static [&'static str] = &[
         "There is no tombstone.",
         "Each resource that gone deletes gets one, which keeps it deleted for a while.",
-        "What the cloud removes along with it gets none.",
+        "A resource that the cloud removes along with it gets none.",
     ];
     const NOTHING_THEN: &'static str = "There was no tombstone then.";
 

@@ -26,12 +26,12 @@ const STATIONS: &[Station] = &[
         done: |deletion| deletion.counts.total > 0,
         how: [
             "Type :network and enter, go to web, press {plan_deletion}.",
-            "All that must go is listed in its order; nothing has been sent yet.",
-            "{confirm}, type web, {confirm}: now it goes.",
+            "All resources that must go are listed in their order; nothing has been sent yet.",
+            "{confirm}, type web, {confirm}: now the deletion runs.",
         ],
     },
     Station {
-        title: "watch it go, and see what ran when",
+        title: "watch the deletion, and see which step ran when",
         network: "web",
         done: |deletion| deletion.state == DeletionState::Gone,
         how: [
@@ -41,7 +41,7 @@ const STATIONS: &[Station] = &[
         ],
     },
     Station {
-        title: "free one that is blocked",
+        title: "retry a step that is blocked",
         network: "legacy",
         done: |deletion| deletion.state == DeletionState::Gone,
         how: [
@@ -51,7 +51,7 @@ const STATIONS: &[Station] = &[
         ],
     },
     Station {
-        title: "explain one that is stuck",
+        title: "explain a step that is stuck",
         network: "vault",
         done: |deletion| deletion.counts.stuck + deletion.counts.purged > 0,
         how: [
@@ -126,7 +126,7 @@ impl ListPane for TourPane {
     }
     fn lead(&self, _rows: &Rows<Stop>, _look: &RenderContext) -> Vec<Cell> {
         vec![Cell::dim(
-            "Nothing here is real: it ends with this console. :tour leads back to this list.",
+            "Nothing here is real: the cloud ends with this console. :tour leads back to this list.",
         )]
     }
     fn details(&self, stop: &Stop, look: &RenderContext) -> Vec<Cell> {

@@ -185,7 +185,8 @@ impl TreePane {
             }
             Some(node) => {
                 let does = node.does();
-                let why = format!("{does}: no call of ours, so it has no timeline");
+                let why =
+                    format!("{does}: gone sends no call for this resource, so it has no timeline");
                 context.say(Tone::Dim, why);
             }
             None => {

@@ -30,7 +30,7 @@ pub(crate) struct Vacancy {
 
 /// The lines in place of rows after a query has failed.
 pub(crate) const FAILED: &[&str] = &[
-    "It could not be read; the reason is above.",
+    "The rows could not be read; the reason is above.",
     "{refresh} asks again.",
 ];
 

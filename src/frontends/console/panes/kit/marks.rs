@@ -60,7 +60,7 @@ impl Marks {
         let (hidden, name) = (thousands(self.hidden), action.name());
         let all = count(self.keys.len(), "marked row");
         Some(format!(
-            "{hidden} of {all} hidden: {{{name}}} again takes all, {{unmark}} unmarks all"
+            "{hidden} of {all} hidden: {{{name}}} again acts on all, {{unmark}} unmarks all"
         ))
     }
 
