@@ -47,7 +47,7 @@ pub struct GanttCell {
 pub struct Last {
     pub name: String,
     pub ended_at: Option<DateTime<Utc>>,
-    /// The dependency of this step that was gone last, or that is not gone yet.
+    /// A dependency of this step that has not ended, else the one that ended last.
     pub waited_for: Option<WaitedFor>,
 }
 

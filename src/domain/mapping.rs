@@ -79,7 +79,7 @@ impl CopiedBy {
     }
 
     /// Whether one resource is a copy of the other, apart from their projects. A project has another id in another
-    /// cloud, so the caller compares the projects.
+    /// cloud, so the caller compares the projects of copies by name.
     pub fn fits(self, original: &Resource, copy: &Resource) -> bool {
         original.key.kind == copy.key.kind
             && match self {

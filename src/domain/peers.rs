@@ -7,7 +7,7 @@
 //! asynchronous reference within one registry).
 //!
 //! The sender of a message determines what the message may contain (P13). An owner may name resources that it
-//! keeps or that are in the clouds that it manages ([`PeerScope`]). An importer may name as referrers only its own
+//! keeps or that are in the cloud regions that it manages ([`PeerScope`]). An importer may name as referrers only its own
 //! resources; what these wait for, and what blocks them, may be elsewhere. Any other message is refused as a whole, and
 //! so is one about kinds that are not of the owner's service.
 
@@ -181,7 +181,11 @@ impl DeletionNotices {
                 ));
             }
             if !is_foreign_root(root) {
-                return Err("it does not name the deployment where the deletion began".to_owned());
+                return Err(format!(
+                    "the notice about {} does not name the deployment where deletion {} began",
+                    escape(&key.to_string()),
+                    escape(deletion)
+                ));
             }
         }
         Ok(())

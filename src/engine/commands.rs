@@ -45,7 +45,7 @@ pub(super) struct Commands {
     pub(super) native: Arc<NativeResources>,
     pub(super) pruning: Arc<Pruning>,
     pub(super) logins: Arc<Logins>,
-    /// Exchanges messages with other deployments; none for an engine that is not a deployment.
+    /// Exchanges messages with other deployments; none for an engine without `[deployment]`.
     pub(super) federation: Option<Arc<Federation>>,
     /// Whether the reconcilers work. The first command that wants work done sets this to true (P10).
     pub(super) works: Arc<AtomicBool>,

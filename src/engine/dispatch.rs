@@ -35,7 +35,7 @@ pub(super) struct Dispatching {
     pub(super) logins: Arc<Logins>,
     pub(super) diagnosis: Arc<Diagnosis>,
     pub(super) call_timeout: Duration,
-    /// Knows the pending clearances; none for an engine that is not a deployment.
+    /// Knows the pending clearances; none for an engine without `[deployment]`.
     pub(super) owner: Option<Arc<OwnerSide>>,
     pub(super) activity: Arc<Activity>,
 }

@@ -121,7 +121,7 @@ pub struct EngineParts {
     pub tombstones: Option<Arc<Tombstones>>,
     /// The counters of the gates.
     pub gates: Arc<Counters>,
-    /// The other deployments; none for an engine that is not a deployment.
+    /// The other deployments; none for an engine without `[deployment]`.
     pub neighbours: Option<Neighbours>,
     /// The ledger's name, shown to people in the snapshot.
     pub ledger_name: String,
@@ -152,7 +152,7 @@ struct Reconcilers {
     pruning: Arc<Pruning>,
     publishing: Arc<Publishing>,
     logins: Arc<Logins>,
-    /// Exchanges messages with other deployments; none for an engine that is not a deployment.
+    /// Exchanges messages with other deployments; none for an engine without `[deployment]`.
     federation: Option<Arc<Federation>>,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct PlanQueue {
     /// The writes that gates let through; none without a gate.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) mapping: Vec<Mapping>,
-    /// Asks the importers for clearances; none for an engine that is not a deployment.
+    /// Asks the importers for clearances; none for an engine without `[deployment]`.
     pub(super) owner: Option<Arc<OwnerSide>>,
     pub(super) activity: Arc<Activity>,
     pub(super) queued: Mutex<Queued>,

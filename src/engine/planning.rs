@@ -34,7 +34,7 @@ pub(super) struct Planning {
     pub(super) copies: Arc<CopySearch>,
     /// The settings' rules that protect resources (P4).
     pub(super) protect: Vec<ProtectRule>,
-    /// Asks the importers; none for an engine that is not a deployment.
+    /// Asks the importers; none for an engine without `[deployment]`.
     pub(super) owner: Option<Arc<OwnerSide>>,
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Queries {
     pub(super) orphans: Arc<Orphans>,
     pub(super) native: Arc<NativeResources>,
     pub(super) activities: Arc<Activities>,
-    /// Exchanges messages with other deployments; none for an engine that is not a deployment.
+    /// Exchanges messages with other deployments; none for an engine without `[deployment]`.
     pub(super) federation: Option<Arc<Federation>>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct NativeResources {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) reads: Arc<Reads>,
     pub(super) guards: Arc<Guards>,
-    /// Knows which other deployments may be referred to; none for an engine that is not a deployment.
+    /// Knows which other deployments may be referred to; none for an engine without `[deployment]`.
     pub(super) importer: Option<Arc<ImporterSide>>,
 }
 
@@ -148,7 +148,7 @@ impl NativeResources {
         match home.filter(|home| kind.is_native() && kind.service == home.service) {
             Some(home) => Ok((kind, home)),
             None => Err(ControlError::not_found(format!(
-                "this deployment does not keep resources of the kind {}",
+                "no deployment of this engine keeps resources of the kind {}",
                 kind.name
             ))),
         }

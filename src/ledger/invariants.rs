@@ -10,7 +10,7 @@ const RULES: [(i64, &str, &str); 25] = [
     (1, "counts sum to the total",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
           + stuck + gone + skipped + purged"),
-    (1, "each total equals a recount",
+    (1, "each deletion's total of steps equals a recount",
      "SELECT count(*) FROM deletions
           LEFT JOIN (SELECT deletion, count(*) AS found FROM steps GROUP BY deletion) AS steps
               ON steps.deletion = num

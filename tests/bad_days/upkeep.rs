@@ -80,7 +80,7 @@ fn ledger_check_exits_with_1_and_names_the_rules_that_a_manual_change_broke() {
         .map(|check| check["name"].as_str().unwrap())
         .collect();
     let rules = [
-        "each total equals a recount",
+        "each deletion's total of steps equals a recount",
         "the counts of each deletion's steps by state equal a recount",
         "p6: the audit's hash chain is intact",
         "p6: the audit ends where it was sealed",

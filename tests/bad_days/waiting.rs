@@ -85,10 +85,11 @@ fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     let waiting = stage.start("delete network/db-net-0 --cascade --yes --wait");
     stage.await_writes(sent + 1);
     waiting.signal(Signal::INT);
-    waiting
-        .end()
-        .ends_with(130)
-        .stderr_has(&["Interrupted", "continues in the engine", "gone show"]);
+    waiting.end().ends_with(130).stderr_has(&[
+        "Interrupted",
+        "continues in the engine",
+        "gone show",
+    ]);
     stage.limits(json!({}));
     let rows = stage.gone("list -o json").ok().json();
     stage.await_state(&text(&rows[0]["id"]), "gone");

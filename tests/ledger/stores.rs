@@ -11,7 +11,7 @@ fn sqlite() -> InlineLedger {
     InlineLedger::new(Store::in_memory(Options::default()).unwrap())
 }
 
-/// Runs a test on a new ledger of each store.
+/// Runs a test on a new ledger in SQLite, and on one in memory; `tests/postgres` runs it on PostgreSQL.
 pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
     let stores: [(&str, Box<dyn Ledger>); 2] = [
         ("SQLite", Box::new(sqlite())),

@@ -69,7 +69,7 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     );
     let checked = stage.gone("ledger check -o json").ends_with(1).json();
     let rules = [
-        "each total equals a recount",
+        "each deletion's total of steps equals a recount",
         "the counts of each deletion's steps by state equal a recount",
         "the number of each row was given before",
         "p6: the audit's hash chain is intact",

@@ -83,7 +83,7 @@ impl Terminal {
         read(&self.drawn.lock().unwrap())
     }
 
-    /// Returns the text of the screen, without the blanks at the ends of its lines.
+    /// Returns the text of the screen, without empty cells at the ends of its lines, and without empty lines at its end.
     pub fn text(&self) -> String {
         self.read(|drawn| drawn.screen().contents())
     }

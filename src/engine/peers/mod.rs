@@ -197,11 +197,11 @@ impl Deployments {
     }
 }
 
-/// Returns the federation, or an error if the engine is not a deployment.
+/// Returns the federation, or an error if the engine has no `[deployment]`.
 pub(super) fn required(federation: Option<&Arc<Federation>>) -> Result<&Federation, ControlError> {
     federation.map(Arc::as_ref).ok_or_else(|| {
         ControlError::usage(
-            "this engine is not a deployment: its configuration has no [deployment]",
+            "this engine belongs to no deployment: its configuration has no [deployment]",
         )
     })
 }

@@ -91,7 +91,7 @@ whole_lists! {
     sites, "/sites", "listSites", "sites" => query::Sites {}, SiteStatus;
     /// All gates, with counts of their requests since they opened.
     gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
-    /// All deployments that refer to this one, and those that it refers to; empty if this engine is not a deployment.
+    /// All deployments that refer to this one, and those that it refers to; empty if this engine has no `[deployment]`.
     deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;
     /// The engines that share the ledger, the one that leads first.
     engines, "/engines", "listEngines", "views" => query::Engines {}, EngineRow;

@@ -99,7 +99,7 @@ columns! {
     "STEP" 4 => row.step_id;
     "WHY" 5 => row.why;
 
-    /// Steps and refused deletions that need a person, by their cause.
+    /// Steps that need a person, by their cause.
     pub(super) CAUSES: CauseGroup, |row|
     "STATE" 9 => row.cause.state.as_str();
     "STEPS" 9 => row.steps;

@@ -88,7 +88,7 @@ impl Session<'_> {
             };
             let action_words = &self.action_words;
             self.err
-                .say(format!("{action_words}: {error}; the cloud is asked again"))?;
+                .say(format!("{action_words}: {error}; the request is repeated"))?;
             let pause = tokio::time::sleep(left.min(ASK_AGAIN));
             self.or_interrupted("", pause).await?;
         }

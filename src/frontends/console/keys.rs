@@ -165,7 +165,7 @@ const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
     (&[Scope::Home], OPEN, Action::Open, "open", "open the row: the step, the deletion, or every row of the section"),
-    (&[Scope::Deletions], OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
+    (&[Scope::Deletions], OPEN, Action::Open, "tree", "show the deletion as a tree of steps; without steps, its facts"),
     (&[Scope::Tree], OPEN, Action::Open, "timeline", "show what happened to the step, or open a folded line"),
     (&[Scope::Attention], OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
     (&[Scope::Tree], UNFOLD, Action::Unfold, "unfold", "open the line"),
@@ -239,7 +239,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Orphans], YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
     (&[Scope::Orphans], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
-    (&[Scope::Tombstones], OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
+    (&[Scope::Tombstones], OPEN, Action::Open, "deletion", "show the deletion as a tree of steps; without steps, its facts"),
     (&[Scope::Tombstones], &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
     (&[Scope::Tombstones], EXPLAIN, Action::Explain, "explain", "explain what became of the resource, and what blocks it now"),
     (&[Scope::Tombstones], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),

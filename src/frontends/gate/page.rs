@@ -148,7 +148,7 @@ impl Page {
 const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
 
-/// Returns the links of a page, each with its relation to the page: Glance's `next`, or those of Neutron and Octavia.
+/// Returns the links of a page, each with its relation to the page: Glance's `next`, or the `…_links` of other services.
 fn links(page: &mut Map<String, Value>) -> impl Iterator<Item = (&'static str, &mut String)> {
     let links = page.iter_mut().flat_map(|(key, value)| {
         if key == NEXT {

@@ -261,7 +261,7 @@ impl ListPane for AttentionPane {
             (QueueKind::Retrying, true) => &["Nothing was blocked then."],
             (QueueKind::Retrying, false) => &[
                 "Nothing is blocked.",
-                "What a cloud refuses for now is listed here, with its next attempt.",
+                "This pane lists the blocked steps, each with its next attempt.",
             ],
             (_, true) => &["Nothing was stuck then, and nothing had been refused."],
             (_, false) => Self::NOTHING,

@@ -126,7 +126,7 @@ impl ListPane for TourPane {
     }
     fn lead(&self, _rows: &Rows<Stop>, _look: &RenderContext) -> Vec<Cell> {
         vec![Cell::dim(
-            "Nothing here is real: the cloud ends with this console. :tour leads back to this list.",
+            "Nothing here is real: the cloud ends with its engine. :tour leads back to this list.",
         )]
     }
     fn details(&self, stop: &Stop, look: &RenderContext) -> Vec<Cell> {

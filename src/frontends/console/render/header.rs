@@ -143,7 +143,7 @@ pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     }
     match (&engine.fault, state.options.engine) {
         _ if state.engine_gone => look.bad("the engine has gone: start gone again"),
-        (Some(fault), _) => look.bad(format!("takes no new work: {fault}")),
+        (Some(fault), _) => look.bad(format!("the engine takes no new work: {fault}")),
         (None, EngineMode::Embedded) => Cell::dim("engine in this console"),
         (None, EngineMode::Attached) => Cell::dim(format!("attached to engine {}", engine.pid)),
     }
