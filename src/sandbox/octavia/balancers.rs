@@ -6,15 +6,13 @@ use uuid::Uuid;
 
 use super::pending::{self, BALANCER, STATUS, Status, begin};
 use super::{children, refused};
-use crate::sandbox::core::{
-    Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in, refuse_if,
-};
+use crate::sandbox::core::{Body, Call, Hooks, Result, Row, Session, Store, refuse_if};
 use crate::sandbox::neutron::is_inside;
 
 pub(super) const LOAD_BALANCER: Hooks = Hooks {
     create,
     update: |session, row, _| {
-        refuse_if(!Status::Active.is_of(&row), || wrong_state(&row))?;
+        check_status(&row, &[Status::Active])?;
         let id = session.put(row);
         begin(session, id, Status::PendingUpdate);
         Ok(())
@@ -30,42 +28,26 @@ pub(super) const LOAD_BALANCER: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// The placement of a VIP, as far as it is known before its port is created.
-struct Placement {
-    network: Uuid,
-    subnet: Uuid,
-    address: Value,
-    /// The user's own port for the VIP, if the body names one.
-    port: Option<Row>,
-}
-
 fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
-    let placement = placement(session, body)?;
-    let more = row.items("additional_vips").to_vec();
-    let port = match placement.port {
-        Some(port) => port,
-        None => create_port(session, &row, &placement, &more)?,
-    };
+    let (port, subnet) = vip(session, &row, body)?;
     let on = |subnet: &Value| {
         let mut fixed = port.items("fixed_ips").iter();
         let fixed = fixed.find(|fixed| fixed["subnet_id"] == *subnet);
         fixed.map(|fixed| fixed["ip_address"].clone())
     };
+    let more = row.items("additional_vips").iter();
     let more: Value = more
-        .iter()
         .map(|vip| &vip["subnet_id"])
         .map(|subnet| json!({"subnet_id": subnet, "ip_address": on(subnet), "port_id": port.id}))
         .collect();
     row.set("additional_vips", more);
-    row.set("vip_address", on(&placement.subnet.to_string().into()));
+    row.set("vip_address", on(&subnet));
     row.set("vip_port_id", port.id.to_string());
-    row.set("vip_subnet_id", placement.subnet.to_string());
-    row.set("vip_network_id", placement.network.to_string());
-    let balancer = row.clone();
+    row.set("vip_subnet_id", subnet);
+    row.set("vip_network_id", port.value("network_id"));
+    children::create_all(session, &row, body)?;
     let id = session.put(row);
-    children::create_all(session, &balancer, body)?;
-    begin(session, id, Status::PendingCreate);
-    session.edit(BALANCER, id, |row| row.updated = None);
+    session.begin(BALANCER, id);
     Ok(id)
 }
 
@@ -78,15 +60,16 @@ fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<O
     })
 }
 
-/// Places the VIP: a port decides everything; else a subnet; else a network, of whose subnets the first that has
-/// the wanted address is taken, IPv4 before IPv6.
-fn placement(session: &Session<'_>, body: &Body) -> Result<Placement> {
-    let address = body.get("vip_address").cloned().unwrap_or_default();
+/// Returns the port of the VIP, and the id of the subnet on which it has the VIP's address. A port decides everything;
+/// else a subnet; else a network, of whose subnets the first that has the wanted address is taken, IPv4 before IPv6.
+fn vip(session: &mut Session<'_>, balancer: &Row, body: &Body) -> Result<(Row, Value)> {
+    let address = balancer.value("vip_address");
     let port = named(session, "port", body, "vip_port_id")?;
     let network = named(session, "network", body, "vip_network_id")?;
     let subnet = named(session, "subnet", body, "vip_subnet_id")?;
     if let Some(port) = port {
-        return on_port(port, subnet.map(|subnet| subnet.id), &address);
+        let subnet = subnet_on(&port, subnet.map(|subnet| subnet.id), &address)?;
+        return Ok((port, subnet));
     }
     let subnet = match (subnet, network) {
         (Some(subnet), _) => subnet,
@@ -94,23 +77,19 @@ fn placement(session: &Session<'_>, body: &Body) -> Result<Placement> {
             let wanted: Option<IpAddr> = address.as_str().and_then(|text| text.parse().ok());
             let fits = |row: &&Row| wanted.is_none_or(|address| is_inside(row, address));
             let subnets = session.store().of("subnet", "network_id", network.id);
-            let subnet = subnets
-                .filter(fits)
-                .min_by_key(|row| row.value("ip_version").as_u64());
+            let subnets = subnets.filter(fits);
+            let subnet = subnets.min_by_key(|row| row.value("ip_version").as_u64());
             let subnet = subnet.ok_or_else(|| refused("VipWithoutSubnet", &[]))?;
             subnet.clone()
         }
         (None, None) => return Err(refused("VipNowhere", &[])),
     };
-    Ok(Placement {
-        network: subnet.id_of("network_id").unwrap_or_default(),
-        subnet: subnet.id,
-        address,
-        port: None,
-    })
+    let port = create_port(session, balancer, &subnet)?;
+    Ok((port, subnet.id.to_string().into()))
 }
 
-fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Placement> {
+/// Returns the id of the subnet on which a free port has the wanted address.
+fn subnet_on(port: &Row, subnet: Option<Uuid>, address: &Value) -> Result<Value> {
     let device = port.text("device_id");
     if !device.is_empty() {
         return Err(refused("VipPortInUse", &[&port.id, &device]));
@@ -119,34 +98,21 @@ fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Placement
         subnet.is_none_or(|subnet| fixed["subnet_id"] == subnet.to_string())
             && (address.is_null() || fixed["ip_address"] == *address)
     };
-    let fixed = port.items("fixed_ips").iter().find(fits).cloned();
+    let fixed = port.items("fixed_ips").iter().find(fits);
     let fixed = fixed.ok_or_else(|| refused("VipAddressNotOnPort", &[]))?;
-    Ok(Placement {
-        network: port.id_of("network_id").unwrap_or_default(),
-        subnet: fixed["subnet_id"]
-            .as_str()
-            .and_then(id_in)
-            .unwrap_or_default(),
-        address: fixed["ip_address"].clone(),
-        port: Some(port),
-    })
+    Ok(fixed["subnet_id"].clone())
 }
 
 /// Creates a balancer's port, which stays if the balancer is then refused, as in Octavia. The caller learns only
 /// whether Neutron refused the port with a conflict.
-fn create_port(
-    session: &mut Session<'_>,
-    balancer: &Row,
-    placement: &Placement,
-    more: &[Value],
-) -> Result<Row> {
-    let mut addresses =
-        vec![json!({"subnet_id": placement.subnet, "ip_address": placement.address})];
-    addresses.extend_from_slice(more);
+fn create_port(session: &mut Session<'_>, balancer: &Row, subnet: &Row) -> Result<Row> {
+    let (network, address) = (subnet.text("network_id"), balancer.value("vip_address"));
+    let mut addresses = vec![json!({"subnet_id": subnet.id, "ip_address": address})];
+    addresses.extend_from_slice(balancer.items("additional_vips"));
     let body = json!({
         "project_id": &*balancer.project,
         "name": format!("octavia-lb-{}", balancer.id),
-        "network_id": placement.network,
+        "network_id": network,
         "admin_state_up": false,
         "device_id": device(balancer.id),
         "device_owner": OWNER,
@@ -154,8 +120,8 @@ fn create_port(
     });
     let made = session.as_service(&balancer.project, |session| session.create("port", &body));
     let id = made.map_err(|refusal| match refusal.status {
-        http::StatusCode::CONFLICT => refused("VipPortConflict", &[&placement.network]),
-        _ => refused("VipPortRefused", &[&placement.network]),
+        http::StatusCode::CONFLICT => refused("VipPortConflict", &[&network]),
+        _ => refused("VipPortRefused", &[&network]),
     })?;
     session.commit();
     session.row("port", id)
@@ -168,32 +134,30 @@ fn device(balancer: Uuid) -> String {
     format!("lb-{balancer}")
 }
 
-fn wrong_state(balancer: &Row) -> Refusal {
-    refused("WrongState", &[&balancer.text(STATUS), &balancer.id])
+/// Refuses a change of a balancer that has none of these statuses.
+fn check_status(balancer: &Row, statuses: &[Status]) -> Result<()> {
+    let is_one = statuses.iter().any(|status| status.is_of(balancer));
+    let status = balancer.text(STATUS);
+    refuse_if(!is_one, || refused("WrongState", &[&status, &balancer.id]))
 }
 
 /// Begins to delete a balancer, with children only if the call says `cascade`. A balancer in ERROR can be deleted,
 /// a pending one cannot.
 fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<()> {
-    let id = balancer.id;
     let yes = ["1", "t", "true", "on", "y", "yes"];
     let cascades = call
         .param("cascade")
         .is_some_and(|word| yes.contains(&word.to_ascii_lowercase().as_str()));
     let tree = session.store().tree(balancer);
     if tree.len() > 1 && !cascades {
-        return Err(refused("HasChildren", &[&id]));
+        return Err(refused("HasChildren", &[&balancer.id]));
     }
-    if !Status::Active.is_of(balancer) && !Status::Error.is_of(balancer) {
-        return Err(wrong_state(balancer));
-    }
-    for (kind, id) in tree {
+    check_status(balancer, &[Status::Active, Status::Error])?;
+    let port = own_port(session.store(), balancer).map(|port| ("port", port));
+    for (kind, id) in tree.into_iter().chain(port) {
         session.record_unchanged(kind, id);
     }
-    if let Some(port) = own_port(session.store(), balancer) {
-        session.record_unchanged("port", port);
-    }
-    begin(session, id, Status::PendingDelete);
+    begin(session, balancer.id, Status::PendingDelete);
     Ok(())
 }
 
