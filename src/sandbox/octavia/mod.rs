@@ -46,20 +46,16 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
 /// Returns a refusal as Octavia sends it, without a type. A refusal whose type has several words comes from the
 /// layer before the API's own functions and has another shape; a 401 comes from keystonemiddleware.
 fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
-    let status = refusal.status;
-    if status == StatusCode::UNAUTHORIZED {
+    if refusal.status == StatusCode::UNAUTHORIZED {
         return refusal.keystone();
     }
-    let code = match status.is_server_error() {
-        true => "Server",
-        false => "Client",
-    };
-    let Refusal { kind, message, .. } = refusal;
-    let body = match kind.as_str() {
-        title if title.contains(' ') => {
+    let (status, message) = (refusal.status, refusal.message);
+    let body = match (refusal.kind, status.is_server_error()) {
+        (title, _) if title.contains(' ') => {
             json!({"code": status.as_u16(), "title": title, "description": message})
         }
-        _ => json!({"faultcode": code, "faultstring": message, "debuginfo": null}),
+        (_, true) => json!({"faultcode": "Server", "faultstring": message, "debuginfo": null}),
+        (_, false) => json!({"faultcode": "Client", "faultstring": message, "debuginfo": null}),
     };
     Answer::json(status, body)
 }
@@ -70,16 +66,15 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     }
     // A parent in a path is read before the API's own functions run, so its refusal has the other shape.
     let matched = API.match_path(path);
-    let parent = matched.and_then(|it| it.parent.zip(it.kind.parent));
-    let unknown = parent.filter(|(text, parent)| {
+    if let Some((text, parent)) = matched.and_then(|it| it.parent.zip(it.kind.parent)) {
+        let refusal = match parent.kind {
+            "pool" => "UnknownPool",
+            _ => "UnknownPolicy",
+        };
         let known = id_in(text).and_then(|id| session.get(parent.kind, id));
-        known.is_none()
-    });
-    match unknown.map(|(text, parent)| (text, parent.kind)) {
-        Some((text, "pool")) => Err(refused("UnknownPool", &[&text])),
-        Some((text, _)) => Err(refused("UnknownPolicy", &[&text])),
-        None => Ok(None),
+        refuse_if(known.is_none(), || refused(refusal, &[&text]))?;
     }
+    Ok(None)
 }
 
 /// Default and maximum number of rows on a page.
@@ -108,9 +103,7 @@ fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Re
         }
     }
     let mut sorts = sorts(kind, call, "asc").map_err(|word| refused("UnknownSortKey", &[&word]))?;
-    for key in ["created_at", "id"] {
-        sorts.push((key.to_owned(), true));
-    }
+    sorts.extend(["created_at", "id"].map(|key| (key.to_owned(), true)));
     let marker = call.param("marker").map(|text| {
         let known = id_in(text).filter(|id| session.store().find(kind.name, *id).is_some());
         known.ok_or_else(|| refused("InvalidMarker", &[&text]))
@@ -133,9 +126,8 @@ fn limit(call: &Call<'_>) -> Result<Option<usize>> {
         Some("infinite") => return Ok(None),
         Some(text) => text,
     };
-    let number: i64 = text
-        .parse()
-        .map_err(|_| refused("InvalidLimit", &[&text]))?;
+    let number: Result<i64, _> = text.parse();
+    let number = number.map_err(|_| refused("InvalidLimit", &[&text]))?;
     let number = usize::try_from(number).unwrap_or(0);
     Ok((number > 0).then_some(number.min(PAGE_MAX)))
 }
@@ -143,13 +135,11 @@ fn limit(call: &Call<'_>) -> Result<Option<usize>> {
 /// Returns a list with its links. The links have the limit, the sort keys and the marker, but no filters, fields or
 /// directions. A full page has a `next` link; a page after a marker has a `previous` link, unless it is empty.
 fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
-    let mut query = match page.limit {
-        Some(limit) => format!("limit={limit}"),
-        None => "limit=None".to_owned(),
-    };
+    let limit = page.limit.map(|limit| limit.to_string());
+    let mut query = format!("limit={}", limit.as_deref().unwrap_or("None"));
     for key in ["sort", "sort_key"] {
         if let Some(value) = call.param(key) {
-            query = format!("{query}&{key}={value}");
+            query += &format!("&{key}={value}");
         }
     }
     let link = |id| format!("{}?{query}&marker={id}", call.url);
