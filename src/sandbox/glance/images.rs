@@ -1,7 +1,9 @@
 //! Images: their rules, JSON patches, tags, uploads and actions.
 use http::{Method, StatusCode};
 use serde_json::Value;
+use uuid::Uuid;
 
+use super::members::member;
 use super::{json_body, refused};
 use crate::sandbox::core::{
     Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, body, refuse_if,
@@ -9,12 +11,11 @@ use crate::sandbox::core::{
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const OCTETS: &str = "application/octet-stream";
-pub(super) const VISIBILITIES: [&str; 4] = ["community", "public", "private", "shared"];
+
 pub(super) const IMAGE: Hooks = Hooks {
-    create: |session, mut image, body| {
-        check_visibility(session, &image, body.get("visibility"))?;
-        set_tags(&mut image, body.get("tags"));
-        Ok(session.put(image))
+    create: |session, image, body| {
+        check_visibility(session, &image, body)?;
+        Ok(save(session, image))
     },
     deletable: |_, image| {
         let is_protected = image.flag("protected");
@@ -24,7 +25,7 @@ pub(super) const IMAGE: Hooks = Hooks {
     visible: |session, image| {
         let is_open = match image.text("visibility") {
             "public" | "community" => true,
-            "shared" => member_status(session, image).is_some(),
+            "shared" => member(session, image, &session.caller.project).is_some(),
             _ => false,
         };
         is_open || session.caller.owns(&image.project)
@@ -32,37 +33,21 @@ pub(super) const IMAGE: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Returns the status of the caller's project as a member of an image, if it is one.
-pub(super) fn member_status<'s>(session: &'s Session<'_>, image: &Row) -> Option<&'s str> {
-    let mut members = session.store.of("image_member", "image_id", image.id);
-    let member = members.find(|member| *member.text("member_id") == *session.caller.project)?;
-    Some(member.text("status"))
-}
-
 fn show_image(_: &Session<'_>, image: &Row, name: &str) -> Option<Value> {
-    let path = || format!("/v2/images/{}", image.id);
     Some(match name {
         "owner" => image.project.to_string().into(),
-        "self" => path().into(),
-        "file" => format!("{}/file", path()).into(),
+        "self" => format!("/v2/images/{}", image.id).into(),
+        "file" => format!("/v2/images/{}/file", image.id).into(),
         "size" => image.file.as_ref().map(|file| file.len()).into(),
         "stores" => image.file.as_ref().map(|_| "files".into())?,
         _ => return None,
     })
 }
 
-fn set_tags(image: &mut Row, tags: Option<&Value>) {
-    if let Some(tags) = tags.and_then(Value::as_array) {
-        let mut tags = tags.clone();
-        tags.sort_by_key(Value::to_string);
-        tags.dedup();
-        image.set("tags", tags);
-    }
-}
-
 /// Refuses to make an image public unless the caller is an admin.
-fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) -> Result<()> {
-    let is_wrong = wanted.is_some_and(|it| it == "public") && !session.caller.is_admin;
+fn check_visibility(session: &Session<'_>, image: &Row, body: &Body) -> Result<()> {
+    let is_public = body.get("visibility").is_some_and(|it| it == "public");
+    let is_wrong = is_public && !session.caller.is_admin;
     refuse_if(is_wrong, || image.kind.forbidden("publicize"))
 }
 
@@ -78,10 +63,14 @@ pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Handl
     }
 }
 
-/// Stores a changed image and sets its update time.
-fn save(session: &mut Session<'_>, mut image: Row) {
+/// Stores a changed image with its tags in order, each once, and sets its update time.
+fn save(session: &mut Session<'_>, mut image: Row) -> Uuid {
+    let mut tags = image.items("tags").to_vec();
+    tags.sort_by_key(Value::to_string);
+    tags.dedup();
+    image.set("tags", tags);
     image.updated = Some(session.now);
-    session.put(image);
+    session.put(image)
 }
 
 /// Applies a JSON patch: all of its changes, or none.
@@ -97,33 +86,29 @@ fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer>
         session.may_change(&image, "update")?;
         apply(session, &mut image, change)?;
     }
-    let id = image.id;
-    save(session, image);
+    let id = save(session, image);
     Ok(Answer::ok(session.shown_now("image", id)))
 }
 
 fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
-    let name = change["path"]
-        .as_str()
-        .and_then(|path| path.strip_prefix('/'));
+    let path = change["path"].as_str();
+    let name = path.and_then(|path| path.strip_prefix('/'));
     let name = name.ok_or_else(|| refused("PatchWithoutPath", &[]))?;
     let is_base = image.kind.attribute(name).is_some();
-    let others = image.others();
-    let is_there = is_base || others.is_some_and(|others| others.contains_key(name));
-    let mut value = Body::new();
-    value.insert(name.to_owned(), change["value"].clone());
+    let mut others = image.others().cloned().unwrap_or_default();
+    let is_there = is_base || others.contains_key(name);
     match change["op"].as_str() {
         Some("remove") if is_base => Err(refused("PropertyNotRemovable", &[&name])),
         Some("remove" | "replace") if !is_there => Err(refused("PropertyNotFound", &[&name])),
         Some("remove") => {
-            let mut others = image.others().cloned().unwrap_or_default();
             others.remove(name);
             image.set("", others);
             Ok(())
         }
         Some("add" | "replace") => {
+            let value = Body::from_iter([(name.to_owned(), change["value"].clone())]);
             let value = body::check(session, image.kind, &value, false)?;
-            check_visibility(session, image, value.get("visibility"))?;
+            check_visibility(session, image, &value)?;
             if name.ends_with("_format") && image.text("status") != "queued" {
                 return Err(refused("FormatOfUploaded", &[&name]));
             }
@@ -131,7 +116,6 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
                 image.project = owner.into();
             }
             image.apply(&value);
-            set_tags(image, value.get("tags"));
             Ok(())
         }
         _ => Err(refused("PatchOfUnknown", &[])),
@@ -139,20 +123,17 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
 }
 
 /// Handles the file, the tags and the actions of an image.
-pub(super) fn below(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    id: &str,
-    path: &[&str],
-) -> Result<Answer> {
-    match (call.method.as_str(), path) {
-        ("GET", ["file"]) => download(session, id),
-        ("PUT", ["file"]) => upload(session, call, id),
-        ("PUT" | "DELETE", ["tags", tag]) => change_tag(session, call, id, tag),
-        ("POST", ["actions", "deactivate"]) => act(session, id, "deactivate"),
-        ("POST", ["actions", "reactivate"]) => act(session, id, "reactivate"),
-        _ => Err(refused("no_page", &[])),
-    }
+pub(super) fn act(session: &mut Session<'_>, call: &Call<'_>, id: &str, path: &[&str]) -> Handled {
+    let image = match (call.method.as_str(), path) {
+        ("GET", ["file"]) => return download(session, id).map(Some),
+        ("PUT", ["file"]) => upload(session, call, id)?,
+        ("PUT" | "DELETE", ["tags", tag]) => change_tag(session, call, id, tag)?,
+        ("POST", ["actions", action @ "deactivate"]) => switch(session, id, action, "deactivated")?,
+        ("POST", ["actions", action @ "reactivate"]) => switch(session, id, action, "active")?,
+        _ => return Err(refused("no_page", &[])),
+    };
+    save(session, image);
+    Ok(Some(Answer::no_content()))
 }
 
 /// Returns the file of an image; 204 when nothing has been uploaded yet.
@@ -167,8 +148,8 @@ fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     })
 }
 
-/// Stores the file of an image. An image takes a file only once.
-fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
+/// Returns an image with its file. An image takes a file only once.
+fn upload(session: &Session<'_>, call: &Call<'_>, id: &str) -> Result<Row> {
     if call.header("content-type") != Some(OCTETS) {
         return Err(refused("NoOctets", &[&OCTETS]));
     }
@@ -185,12 +166,11 @@ fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer
     }
     image.file = Some(call.body.to_vec().into());
     image.set("status", "active");
-    save(session, image);
-    Ok(Answer::no_content())
+    Ok(image)
 }
 
-/// Changes a tag: `PUT` adds it, `DELETE` removes it.
-fn change_tag(session: &mut Session<'_>, call: &Call<'_>, id: &str, tag: &str) -> Result<Answer> {
+/// Returns an image with a changed tag: `PUT` adds it, `DELETE` removes it.
+fn change_tag(session: &Session<'_>, call: &Call<'_>, id: &str, tag: &str) -> Result<Row> {
     let image = session.named("image", id);
     let mut image = image.map_err(|_| refused("ImageNotFound", &[&id]))?;
     session.may_change(&image, "update")?;
@@ -202,24 +182,17 @@ fn change_tag(session: &mut Session<'_>, call: &Call<'_>, id: &str, tag: &str) -
     } else {
         tags.retain(|known| known != tag);
     }
-    set_tags(&mut image, Some(&tags.into()));
-    save(session, image);
-    Ok(Answer::no_content())
+    image.set("tags", tags);
+    Ok(image)
 }
 
-/// Deactivates or reactivates an image. A repeated action succeeds.
-fn act(session: &mut Session<'_>, id: &str, action: &'static str) -> Result<Answer> {
+/// Returns an image, deactivated or reactivated. A repeated action succeeds.
+fn switch(session: &Session<'_>, id: &str, action: &str, status: &str) -> Result<Row> {
     let mut image = session.named("image", id)?;
     let allowed = session.may_change(&image, action);
     allowed.map_err(|_| refused("ForbiddenAction", &[&action]))?;
-    if image.text("status") == "queued" {
-        return Err(refused("ActionOnQueued", &[&action]));
-    }
-    let status = match action {
-        "deactivate" => "deactivated",
-        _ => "active",
-    };
+    let is_queued = image.text("status") == "queued";
+    refuse_if(is_queued, || refused("ActionOnQueued", &[&action]))?;
     image.set("status", status);
-    save(session, image);
-    Ok(Answer::no_content())
+    Ok(image)
 }

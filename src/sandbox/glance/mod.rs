@@ -71,7 +71,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     match path {
         ["images", id] => images::own(session, call, id),
         ["images", id, "members", rest @ ..] => members::own(session, call, id, rest),
-        ["images", id, rest @ ..] => images::below(session, call, id, rest).map(Some),
+        ["images", id, rest @ ..] => images::act(session, call, id, rest),
         _ => Ok(None),
     }
 }
