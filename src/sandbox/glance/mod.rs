@@ -30,38 +30,30 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
 /// The separator between the common explanation of a refusal and the detail that Glance adds.
 const BREAK: &str = "<br /><br />";
 
-/// The answer of the authentication in front of Glance to any missing or invalid token.
-const UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the \
-    document you requested. Either you supplied the wrong credentials (e.g., bad password), or your \
-    browser does not understand how to supply the credentials required.";
-
 /// Returns a refusal as JSON, or as HTML for a request that does not accept JSON.
 fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
     let status = refusal.status;
     let title = title(status);
     let code = format!("{} {title}", status.as_u16());
-    let message = match status {
-        StatusCode::UNAUTHORIZED => UNAUTHORIZED.to_owned(),
-        _ => refusal.message,
+    // The authentication in front of Glance gives one answer to any missing or invalid token.
+    let refusal = match status {
+        StatusCode::UNAUTHORIZED => refused("Unauthorized", &[]),
+        _ => refusal,
     };
-    let text = if message.contains(BREAK) {
-        message
-    } else {
-        format!("{message}{BREAK}\n\n\n")
+    let text = match refusal.message {
+        text if text.contains(BREAK) => text,
+        text => format!("{text}{BREAK}\n\n\n"),
     };
     let accept = call.header("accept").unwrap_or_default();
     if accept.contains("application/json") {
         let body = json!({"message": text, "code": code, "title": title});
         return Answer::json(status, body);
     }
-    let escape = |part: &str| {
-        let part = part.replace('&', "&amp;").replace('<', "&lt;");
-        part.replace('>', "&gt;")
-    };
-    let parts: Vec<String> = text.split(BREAK).map(escape).collect();
-    let parts = parts.join(BREAK);
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let escaped = escaped.replace('>', "&gt;");
+    let text = escaped.replace("&lt;br /&gt;&lt;br /&gt;", BREAK);
     let page = format!(
-        "<html>\n <head>\n  <title>{code}</title>\n </head>\n <body>\n  <h1>{code}</h1>\n  {parts}\n \
+        "<html>\n <head>\n  <title>{code}</title>\n </head>\n <body>\n  <h1>{code}</h1>\n  {text}\n \
          </body>\n</html>"
     );
     Answer::new(status, Content::Html(page))
