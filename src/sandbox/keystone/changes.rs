@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -56,10 +57,9 @@ impl Keystone {
     ) -> Result<(), String> {
         let user = change.user.as_ref().map(|name| {
             let user = self.named("user", name);
-            let user = user.ok_or_else(|| format!("user: no user {name}"))?;
-            Ok::<_, String>(user.id)
+            user.ok_or_else(|| format!("user: no user {name}"))
         });
-        let user = user.transpose()?;
+        let user = user.transpose()?.map(|user| user.id);
         let is_of_user = |token: &Token| user.is_none_or(|user| token.user == user);
         if change.revoke {
             self.tokens.retain(|_, token| !is_of_user(token));
@@ -85,9 +85,8 @@ impl Keystone {
         let id = user.id;
         let mut all = roles(user).cloned().unwrap_or_default();
         for (project, names) in change.roles {
-            let project = self
-                .project_id(&project)
-                .ok_or_else(|| format!("roles: no project {project}"))?;
+            let id = self.project_id(&project);
+            let project = id.ok_or_else(|| format!("roles: no project {project}"))?;
             if let Some(wrong) = names.iter().find(|name| !ROLES.contains(&name.as_str())) {
                 return Err(format!("roles: no role {wrong}"));
             }
@@ -106,6 +105,17 @@ impl Keystone {
         });
         Ok(())
     }
+
+    /// Whether the access rules of a call's token allow the call. Validating a token is always allowed.
+    pub(in crate::sandbox) fn is_allowed(&self, service: &str, call: &Call<'_>) -> bool {
+        let validates = service == "identity"
+            && call.method == http::Method::GET
+            && call.path == "/v3/auth/tokens";
+        let token = call.header("x-auth-token");
+        let token = token.and_then(|secret| self.tokens.get(secret));
+        let rules = token.and_then(|token| token.access_rules.as_ref());
+        validates || rules.is_none_or(|rules| rules.iter().any(|it| it.allows(service, call)))
+    }
 }
 
 /// One rule about the calls that a credential allows (Identity API v3, "access rules").
@@ -121,45 +131,10 @@ pub(super) struct AccessRule {
 
 impl AccessRule {
     fn allows(&self, service: &str, call: &Call<'_>) -> bool {
+        let path = regex::escape(&self.path);
+        let path = path.replace(r"\*\*", "(?s:.*)").replace(r"\*", "[^/]+");
         self.service == service
             && self.method == call.method.as_str()
-            && matches(self.path.as_bytes(), call.path.as_bytes())
-    }
-}
-
-impl Keystone {
-    /// Whether the access rules of a call's token allow the call. Validating a token is always allowed.
-    pub(in crate::sandbox) fn is_allowed(&self, service: &str, call: &Call<'_>) -> bool {
-        let validates = service == "identity"
-            && call.method == http::Method::GET
-            && call.path == "/v3/auth/tokens";
-        let token = call.header("x-auth-token");
-        let rules = token
-            .and_then(|secret| self.tokens.get(secret))
-            .and_then(|token| token.access_rules.as_deref());
-        let allow = |rules: &[AccessRule]| rules.iter().any(|it| it.allows(service, call));
-        validates || rules.is_none_or(allow)
-    }
-}
-
-impl Token {
-    /// Whether the caller may see the token. Keystone shows a token with access rules only to a caller that
-    /// declares that it applies them.
-    pub(super) fn can_be_shown_to(&self, call: &Call<'_>) -> bool {
-        self.access_rules.is_none() || call.header("openstack-identity-access-rules").is_some()
-    }
-}
-
-fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    match pattern {
-        [] => path.is_empty(),
-        [b'*', b'*', rest @ ..] => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..])),
-        [b'*', rest @ ..] => {
-            let part = path.iter().take_while(|byte| **byte != b'/').count();
-            (1..=part).any(|skipped| matches(rest, &path[skipped..]))
-        }
-        [first, rest @ ..] => path
-            .split_first()
-            .is_some_and(|(byte, path)| byte == first && matches(rest, path)),
+            && Regex::new(&format!("^{path}$")).is_ok_and(|path| path.is_match(&call.path))
     }
 }
