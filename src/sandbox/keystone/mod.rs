@@ -154,36 +154,28 @@ impl Keystone {
         let mut session = rows.session(Caller::admin_of(""), DateTime::UNIX_EPOCH);
         let mut create = |kind, body| session.create(kind, &body).unwrap_or_default();
         let bootstrap = "Bootstrap project for initializing the cloud.";
-        let admin = create(
-            "project",
-            json!({"name": "admin", "description": bootstrap}),
-        );
-        let demo = create("project", json!({"name": "demo"}));
+        let admin = json!({"name": "admin", "description": bootstrap});
+        let admin = hex(create("project", admin));
+        let demo = hex(create("project", json!({"name": "demo"})));
         create("project", json!({"name": "service"}));
-        let roles_in = |project, roles: &[&str]| json!({hex(project): roles});
-        let admin = roles_in(admin, &["admin", "manager", "member", "reader"]);
-        let demo = roles_in(demo, &["member", "reader"]);
+        let admin = json!({admin: ["admin", "manager", "member", "reader"]});
+        let demo = json!({demo: ["member", "reader"]});
         for (name, roles) in [("admin", admin), ("demo", demo)] {
-            create(
-                "user",
-                json!({"name": name, "password": PASSWORD, "roles": roles}),
-            );
+            let user = json!({"name": name, "password": PASSWORD, "roles": roles});
+            create("user", user);
         }
         create("domain", json!({"id": "default", "name": "Default"}));
         for region in regions {
             create("region", json!({"id": region}));
         }
+        let services = [&API].into_iter().chain(services.iter().copied());
         Self {
             rows,
             base_url: base_url.to_owned(),
             lifetime,
             tokens: BTreeMap::new(),
             access_rules: None,
-            services: [&API]
-                .iter()
-                .chain(services)
-                .map(|api| api.tables.service)
-                .collect(),
+            services: services.map(|api| api.tables.service).collect(),
         }
     }
 
@@ -229,20 +221,20 @@ impl Keystone {
     }
 
     fn roles_of(&self, token: &Token) -> Vec<&str> {
-        let user = self.rows.store.get("user", token.user);
-        let roles = user.zip(token.project).and_then(|(user, project)| {
-            let roles = roles(user)?.get(&hex(project))?;
-            roles.as_array()
-        });
-        match token.system {
+        match token.project {
             // The only role that the system scope gives in the sandbox.
-            true => vec!["admin"],
-            false => roles
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect(),
+            _ if token.system => vec!["admin"],
+            Some(project) => self.roles_in(token.user, project),
+            None => Vec::new(),
         }
+    }
+
+    /// Returns the roles of a user in a project.
+    fn roles_in(&self, user: Uuid, project: Uuid) -> Vec<&str> {
+        let roles = self.rows.store.get("user", user).and_then(roles);
+        let roles = roles.and_then(|roles| roles.get(&hex(project))?.as_array());
+        let roles = roles.into_iter().flatten();
+        roles.filter_map(Value::as_str).collect()
     }
 
     /// Returns the token unless it has expired, its user is disabled, or the user has lost the roles in its
@@ -252,18 +244,15 @@ impl Keystone {
         let known = self.tokens.get(token);
         let token = known.filter(|token| now < token.expires);
         let token = token.ok_or_else(Refusal::unauthorized)?;
-        let user = store.get("user", token.user);
-        let has_scope = match token.project {
-            Some(id) if store.get("project", id).is_none() => {
-                return Err(store.kind("project").missing(hex(id)));
-            }
-            Some(_) => !self.roles_of(token).is_empty(),
-            None => true,
-        };
-        match user {
-            Some(user) if user.flag("enabled") && has_scope => Ok(token),
-            _ => Err(Refusal::unauthorized()),
+        let is_gone = |project: &Uuid| store.get("project", *project).is_none();
+        if let Some(id) = token.project.filter(is_gone) {
+            return Err(store.kind("project").missing(hex(id)));
         }
+        let user = store.get("user", token.user);
+        let is_enabled = user.is_some_and(|user| user.flag("enabled"));
+        let has_scope = token.project.is_none() || !self.roles_of(token).is_empty();
+        refuse_if(!is_enabled || !has_scope, Refusal::unauthorized)?;
+        Ok(token)
     }
 
     /// Returns the answer to a call, and the changes that it made.
@@ -274,10 +263,8 @@ impl Keystone {
             let uri = format!("Keystone uri=\"{}/v3\"", self.base_url);
             answer = answer.with(header::WWW_AUTHENTICATE, uri);
         }
-        (
-            answer.with(header::VARY, "X-Auth-Token".to_owned()),
-            changes,
-        )
+        let answer = answer.with(header::VARY, "X-Auth-Token".to_owned());
+        (answer, changes)
     }
 
     fn route(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<(Answer, Vec<Undo>)> {
@@ -285,10 +272,9 @@ impl Keystone {
         let segments = call.segments();
         let answer = match (call.method.as_str(), segments.as_slice()) {
             ("GET", []) => {
-                let url = format!("{}/v3/", self.base_url);
                 let versions = json!({"versions": {"values": [self.version()]}});
                 let answer = Answer::json(StatusCode::MULTIPLE_CHOICES, versions);
-                answer.with(header::LOCATION, url)
+                answer.with(header::LOCATION, format!("{}/v3/", self.base_url))
             }
             ("GET", ["v3"]) => Answer::ok(json!({"version": self.version()})),
             ("POST", ["v3", "auth", "tokens"]) => self.issue(call, now)?,

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    CREDENTIAL_ID, CREDENTIAL_NAME, CREDENTIAL_SECRET, Keystone, SUBJECT_TOKEN, Token, hex,
-    refused, roles,
+    API, CREDENTIAL_ID, CREDENTIAL_NAME, CREDENTIAL_SECRET, Keystone, SUBJECT_TOKEN, Token, hex,
+    refused,
 };
 use crate::sandbox::core::{Answer, Call, Caller, Refusal, Result, Row, Service, refuse_if};
 
@@ -28,10 +28,11 @@ impl Keystone {
         };
         token.methods.push(method.to_owned());
         token.system = scope["system"]["all"] == true;
-        if token.system && !self.is_admin(token.user) {
-            return Err(Refusal::unauthorized());
-        }
-        if scope.is_object() && !token.system {
+        if token.system {
+            let mut projects = self.rows.store.all("project");
+            let is_admin = projects.any(|it| self.roles_in(token.user, it.id).contains(&"admin"));
+            refuse_if(!is_admin, Refusal::unauthorized)?;
+        } else if scope.is_object() {
             token.project = Some(self.scoped(token.user, scope)?);
         }
         let shown = self.shown(&token, call);
@@ -42,10 +43,10 @@ impl Keystone {
     /// Issues a token to a user, for the project of the same name.
     pub(in crate::sandbox) fn log_in(&mut self, user: &str, now: DateTime<Utc>) -> Option<String> {
         let user = self.named("user", user)?;
-        let (id, name) = (user.id, user.text("name").to_owned());
-        let mut token = self.new_token(id, now);
-        token.project = Some(self.named("project", &name)?.id);
-        Some(self.store_token(token, now))
+        let project = self.named("project", user.text("name"))?;
+        let (user, project) = (user.id, Some(project.id));
+        let token = self.new_token(user, now);
+        Some(self.store_token(Token { project, ..token }, now))
     }
 
     /// Stores a token, and returns its secret.
@@ -77,9 +78,8 @@ impl Keystone {
         let is_right = |user: &&Row| {
             user.flag("enabled") && proof["password"].as_str() == Some(user.text("password"))
         };
-        let user = user
-            .and_then(|user| self.named("user", user))
-            .filter(is_right);
+        let user = user.and_then(|user| self.named("user", user));
+        let user = user.filter(is_right);
         let user = user.ok_or_else(Refusal::unauthorized)?.id;
         Ok(self.new_token(user, now))
     }
@@ -88,13 +88,13 @@ impl Keystone {
     fn by_token(&mut self, proof: &Value, now: DateTime<Utc>) -> Result<Token> {
         let first = proof["id"].as_str().and_then(|id| self.valid(id, now).ok());
         let first = first.ok_or_else(|| refused("UnknownToken", &[]))?;
-        let (user, expires, rules) = (first.user, first.expires, first.access_rules.clone());
-        let methods = first.methods.iter().filter(|method| *method != "token");
-        let methods = methods.cloned().collect();
+        let (user, expires, access_rules) = (first.user, first.expires, first.access_rules.clone());
+        let mut methods = first.methods.clone();
+        methods.retain(|method| method != "token");
         Ok(Token {
             methods,
             expires,
-            access_rules: rules,
+            access_rules,
             ..self.new_token(user, now)
         })
     }
@@ -106,9 +106,8 @@ impl Keystone {
         if ![CREDENTIAL_ID, CREDENTIAL_NAME].contains(&named) {
             return Err(refused("UnknownCredential", &[&named]));
         }
-        let user = self
-            .named("user", "admin")
-            .filter(|user| user.flag("enabled"));
+        let user = self.named("user", "admin");
+        let user = user.filter(|user| user.flag("enabled"));
         let (Some(user), Some(CREDENTIAL_SECRET)) = (user, proof["secret"].as_str()) else {
             return Err(Refusal::unauthorized());
         };
@@ -120,31 +119,16 @@ impl Keystone {
         })
     }
 
-    fn is_admin(&self, user: Uuid) -> bool {
-        let roles = self.rows.store.get("user", user).and_then(roles);
-        let mut roles = roles.into_iter().flat_map(|roles| roles.values());
-        roles.any(|roles| {
-            let mut roles = roles.as_array().into_iter().flatten();
-            roles.any(|role| role == "admin")
-        })
-    }
-
     /// Returns the project of a scope, if the user has a role there.
     fn scoped(&self, user: Uuid, scope: &Value) -> Result<Uuid> {
         let project = &scope["project"];
         let project = project["id"].as_str().or(project["name"].as_str());
         let project = project.and_then(|wanted| self.named("project", wanted));
-        let roles = self.rows.store.get("user", user).and_then(roles);
-        let has_role =
-            |project: &&Row| roles.is_some_and(|roles| roles.contains_key(&hex(project.id)));
-        let project = project.filter(has_role);
-        project
-            .map(|project| project.id)
-            .ok_or_else(Refusal::unauthorized)
+        let project = project.map(|project| project.id);
+        let project = project.filter(|project| !self.roles_in(user, *project).is_empty());
+        project.ok_or_else(Refusal::unauthorized)
     }
-}
 
-impl Keystone {
     /// Handles a call below `/v3/auth` of a caller with a valid token.
     pub(super) fn auth(
         &mut self,
@@ -174,15 +158,13 @@ impl Keystone {
             },
             ("GET", ["catalog"]) => Ok(Answer::ok(listed(call, "catalog", self.catalog()))),
             ("GET", ["projects"]) => {
-                let user = self.tokens.get(secret).map(|token| token.user);
+                let user = self.valid(secret, now)?.user;
+                let projects = self.rows.store.all("project").map(|project| project.id);
+                let mine = projects.filter(|project| !self.roles_in(user, *project).is_empty());
+                let mine: Vec<Uuid> = mine.collect();
                 let session = self.rows.session(caller.clone(), now);
-                let user = user.and_then(|user| session.get("user", user));
-                let roles = user.and_then(roles);
-                let projects = session.store().all("project");
-                let mine = projects
-                    .filter(|row| roles.is_some_and(|roles| roles.contains_key(row.text("id"))));
-                let shown = mine.map(|row| session.shown(row, &[])).collect();
-                Ok(Answer::ok(listed(call, "projects", shown)))
+                let shown = mine.into_iter().map(|id| session.shown_now("project", id));
+                Ok(Answer::ok(listed(call, "projects", shown.collect())))
             }
             _ => Err(refused("no_page", &[])),
         }
@@ -223,11 +205,12 @@ impl Keystone {
     pub(super) fn shown(&self, token: &Token, call: &Call<'_>) -> Value {
         let store = &self.rows.store;
         let domain = json!({"id": "default", "name": "Default"});
+        let time = |at: DateTime<Utc>| at.format(API.tables.service.times).to_string();
         let mut shown = json!({
             "methods": token.methods,
             "audit_ids": [token.audit_id],
-            "expires_at": timestamp(token.expires),
-            "issued_at": timestamp(token.issued),
+            "expires_at": time(token.expires),
+            "issued_at": time(token.issued),
         });
         if let Some(user) = store.get("user", token.user) {
             let name = user.text("name");
@@ -269,8 +252,4 @@ pub(super) fn listed(call: &Call<'_>, name: &str, items: Value) -> Value {
         false => call.link(call.query.iter().cloned()),
     };
     json!({name: items, "links": {"next": null, "self": address, "previous": null}})
-}
-
-fn timestamp(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
