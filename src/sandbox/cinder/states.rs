@@ -3,10 +3,23 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Answer, Call, End, Handled, Result, Row, Session};
+use crate::sandbox::core::{Answer, Call, End, Handled, Hooks, Row, Session, refuse_if};
 
 pub(super) const STATUS: &str = "status";
 const DELETING: &str = "deleting";
+
+/// The hooks of rows whose creation and deletion take a while.
+pub(super) const SLOW: Hooks = Hooks {
+    create: |session, row, _| Ok(make(session, row)),
+    delete: |session, row, _| {
+        begin_deletion(session, row);
+        Ok(())
+    },
+    settle,
+    show,
+    act,
+    ..Hooks::NONE
+};
 
 /// Stores a new row, whose creation takes a while.
 pub(super) fn make(session: &mut Session<'_>, mut row: Row) -> Uuid {
@@ -32,8 +45,19 @@ pub(in crate::sandbox) fn begin_status(session: &mut Session<'_>, row: &Row, sta
     session.begin(row.kind.name, row.id);
 }
 
+/// Begins to delete a row, and the rows that are deleted with it.
 pub(super) fn begin_deletion(session: &mut Session<'_>, row: &Row) {
+    for taken in &row.kind.takes {
+        for part in session.store().ids(taken.kind, taken.attribute, row.id) {
+            set_status(session, taken.kind, part, DELETING);
+        }
+    }
     begin_status(session, row, DELETING);
+}
+
+/// Whether a row is neither changing nor stuck, so that it may be deleted without force.
+pub(super) fn is_settled(row: &Row) -> bool {
+    matches!(row.text(STATUS), "available" | "error")
 }
 
 /// Returns the status of a row after its pending change; `None` if the row is then gone.
@@ -71,23 +95,16 @@ pub(super) fn action(call: &Call<'_>, path: &[&str]) -> Option<(String, Value)> 
 
 /// Handles the actions for a row that is stuck: an admin sets the row's status, or deletes the row whatever its status
 /// is.
-pub(super) fn act(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    row: &Row,
-    path: &[&str],
-    delete: fn(&mut Session<'_>, &Row) -> Result<()>,
-) -> Handled {
+pub(super) fn act(session: &mut Session<'_>, call: &Call<'_>, row: &Row, path: &[&str]) -> Handled {
     let (name, arguments) = action(call, path).unwrap_or_default();
     let verb = match name.strip_prefix("os-") {
         Some(verb @ ("reset_status" | "force_delete")) => verb,
         _ => return Ok(None),
     };
-    if !session.caller.is_admin {
-        return Err(refused("AdminAction", &[&row.kind.singular, &verb]));
-    }
+    let forbidden = || refused("AdminAction", &[&row.kind.singular, &verb]);
+    refuse_if(!session.caller.is_admin, forbidden)?;
     if verb == "force_delete" {
-        delete(session, row)?;
+        (session.hooks(row.kind).delete)(session, row, call)?;
     } else {
         let status = arguments[STATUS].as_str().unwrap_or_default();
         session.edit(row.kind.name, row.id, |row| row.due = None);

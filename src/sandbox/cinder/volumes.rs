@@ -5,21 +5,27 @@ use uuid::Uuid;
 use super::attachments::{check_available, check_free, of_volume, release};
 use super::copies::is_free;
 use super::refused;
-use super::states::{STATUS, act, action, begin_deletion, end_of, make, set_status, settle, show};
-use crate::sandbox::core::{Answer, Body, Call, End, Handled, Hooks, Result, Row, Session, is_set};
+use super::states::{
+    SLOW, STATUS, act, action, begin_deletion, end_of, make, set_status, settle, show,
+};
+use crate::sandbox::core::{
+    Answer, Body, Call, End, Hooks, Result, Row, Session, is_set, refuse_if,
+};
 
 pub(super) const VOLUME: Hooks = Hooks {
     create,
-    delete: |session, volume, call| {
-        let forced = is_set(call, "force");
-        if forced && !session.caller.is_admin {
-            return Err(refused("ForceDelete", &[]));
-        }
-        delete(session, volume, forced, is_set(call, "cascade"))
-    },
+    delete,
     settle: end_change,
     show: show_volume,
-    act: act_on_volume,
+    act: |session, call, volume, path| {
+        let (name, _) = action(call, path).unwrap_or_default();
+        if !matches!(name.as_str(), "os-detach" | "os-force_detach") {
+            return act(session, call, volume, path);
+        }
+        of_volume(session.store(), volume.id).try_for_each(|row| check_free(session, row))?;
+        detach(session, volume);
+        Ok(Some(Answer::empty(202)))
+    },
     ..Hooks::NONE
 };
 
@@ -50,13 +56,10 @@ fn create(session: &mut Session<'_>, mut volume: Row, body: &Body) -> Result<Uui
             return Err(session.missing("volume_type", name));
         }
     }
-    for (kind, source) in [
-        ("volume_snapshot", "snapshot_id"),
-        ("volume", "source_volid"),
-    ] {
-        if let Some(source) = session.optional_row(kind, body, source)? {
-            volume.set("size", source.value("size"));
-        }
+    let snapshot = session.optional_row("volume_snapshot", body, "snapshot_id")?;
+    let other = session.optional_row("volume", body, "source_volid")?;
+    if let Some(source) = other.or(snapshot) {
+        volume.set("size", source.value("size"));
     }
     if volume.get("imageRef").is_some() {
         volume.set("bootable", "true");
@@ -64,31 +67,30 @@ fn create(session: &mut Session<'_>, mut volume: Row, body: &Body) -> Result<Uui
     Ok(make(session, volume))
 }
 
-/// The statuses of volumes that may be deleted.
-const DELETABLE: [&str; 5] = [
-    "available",
-    "error",
-    "error_restoring",
-    "error_extending",
-    "error_managing",
-];
+/// The statuses of volumes that may be deleted, as the refusal lists them.
+const DELETABLE: &str =
+    "available or error or error_restoring or error_extending or error_managing";
 
-/// Begins to delete a volume; with its snapshots if `cascades`, whatever its status is if `forced`.
-fn delete(session: &mut Session<'_>, volume: &Row, forced: bool, cascades: bool) -> Result<()> {
+/// Begins to delete a volume; with its snapshots if the call says `cascade`, whatever its status is if the call says
+/// `force` or is the action `os-force_delete`.
+fn delete(session: &mut Session<'_>, volume: &Row, call: &Call<'_>) -> Result<()> {
+    let (cascades, forced) = (is_set(call, "cascade"), is_set(call, "force"));
+    let forced = forced || call.method == http::Method::POST;
+    let is_allowed = !forced || session.caller.is_admin;
+    refuse_if(!is_allowed, || refused("ForceDelete", &[]))?;
     let store = session.store();
     let snapshots = store.of("volume_snapshot", "volume_id", volume.id);
-    let snapshots: Vec<Row> = snapshots.cloned().collect();
+    let snapshots: Vec<&Row> = snapshots.collect();
     let is_blocked = of_volume(store, volume.id).next().is_some()
         || volume.id_of("group_id").is_some()
         || (!cascades && !snapshots.is_empty())
-        || (!forced && !snapshots.iter().all(is_free));
-    if is_blocked || !(forced || DELETABLE.contains(&volume.text(STATUS))) {
-        let statuses = format!("status must be {} and", DELETABLE.join(" or "));
+        || (!forced && !snapshots.into_iter().all(is_free));
+    let mut statuses = DELETABLE.split(" or ");
+    let is_deletable = forced || statuses.any(|status| status == volume.text(STATUS));
+    if is_blocked || !is_deletable {
+        let statuses = format!("status must be {DELETABLE} and");
         let statuses = if forced { "" } else { &statuses };
         return Err(refused("VolumeRefused", &[&statuses]));
-    }
-    for snapshot in snapshots {
-        set_status(session, "volume_snapshot", snapshot.id, "deleting");
     }
     begin_deletion(session, volume);
     Ok(())
@@ -103,9 +105,8 @@ fn end_change(session: &mut Session<'_>, volume: &Row) {
         };
     }
     if let Some(status) = end_of(volume) {
-        let snapshots = session
-            .store()
-            .of("volume_snapshot", "volume_id", volume.id);
+        let store = session.store();
+        let snapshots = store.of("volume_snapshot", "volume_id", volume.id);
         let snapshots = snapshots.filter(|row| row.is_deleting && row.due.is_none());
         let snapshots: Vec<Uuid> = snapshots.map(|row| row.id).collect();
         for snapshot in snapshots {
@@ -143,25 +144,7 @@ fn show_volume(session: &Session<'_>, volume: &Row, name: &str) -> Option<Value>
     Some(attachments.map(shown).collect())
 }
 
-fn act_on_volume(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    volume: &Row,
-    path: &[&str],
-) -> Handled {
-    let (name, _) = action(call, path).unwrap_or_default();
-    if !matches!(name.as_str(), "os-detach" | "os-force_detach") {
-        let delete = |session: &mut Session<'_>, row: &Row| delete(session, row, true, false);
-        return act(session, call, volume, path, delete);
-    }
-    of_volume(session.store(), volume.id).try_for_each(|row| check_free(session, row))?;
-    detach(session, volume);
-    Ok(Some(Answer::empty(202)))
-}
-
 pub(super) const GROUP: Hooks = Hooks {
-    create: |session, group, _| Ok(make(session, group)),
-    settle,
     act: |session, call, group, path| match action(call, path) {
         Some((name, arguments)) if name == "delete" => {
             let with_volumes = arguments["delete-volumes"] == Value::Bool(true);
@@ -169,7 +152,7 @@ pub(super) const GROUP: Hooks = Hooks {
         }
         _ => Ok(None),
     },
-    ..Hooks::NONE
+    ..SLOW
 };
 
 /// Begins to delete a group, and its volumes if the call says so. Cinder deletes groups by an action and not by DELETE.
@@ -179,34 +162,15 @@ fn delete_group(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> R
     if !volumes.is_empty() && !with_volumes {
         return Err(refused("GroupHasVolumes", &[&group.id]));
     }
-    if !session
-        .store()
-        .ids("group_snapshot", "group_id", group.id)
-        .is_empty()
-    {
-        return Err(refused("GroupHasSnapshots", &[]));
-    }
-    for volume in volumes {
-        set_status(session, "volume", volume, "deleting");
-    }
+    session.check_unblocked(group)?;
     begin_deletion(session, group);
     Ok(Answer::empty(202))
 }
 
 pub(super) const GROUP_SNAPSHOT: Hooks = Hooks {
     create: create_snapshot,
-    delete: |session, snapshot, _| {
-        for part in session
-            .store()
-            .ids("volume_snapshot", "group_snapshot_id", snapshot.id)
-        {
-            set_status(session, "volume_snapshot", part, "deleting");
-        }
-        begin_deletion(session, snapshot);
-        Ok(())
-    },
-    settle,
-    ..Hooks::NONE
+    act: Hooks::NONE.act,
+    ..SLOW
 };
 
 /// Creates a snapshot of each volume of a group.
