@@ -12,7 +12,12 @@ pub(super) const ATTACHMENT: Hooks = Hooks {
         check_available(&volume)?;
         attachment.set("volume_id", volume.id.to_string());
         attachment.set("instance", attachment.value("instance_uuid"));
-        set_status(session, "volume", volume.id, "reserved");
+        // Nova's attachments are attached from the start. A body's check refuses a status.
+        let status = match attachment.text(STATUS) {
+            "attached" => "in-use",
+            _ => "reserved",
+        };
+        set_status(session, "volume", volume.id, status);
         Ok(session.put(attachment))
     },
     show: |session, row, name| match name {
@@ -32,53 +37,18 @@ pub(super) fn of_volume(store: &Store, volume: Uuid) -> impl Iterator<Item = &Ro
     store.of("attachment", "volume_id", volume)
 }
 
-/// Lists the attachments of a server, in the order in which they were made.
-pub(in crate::sandbox) fn of_server(store: &Store, server: Uuid) -> Vec<Row> {
-    let mut found: Vec<Row> = store
-        .of("attachment", "instance", server)
-        .cloned()
-        .collect();
-    found.sort_by_key(|row| row.number);
-    found
-}
-
-/// Attaches a volume to a server; `disk` sets Nova's attributes of the attachment.
-pub(in crate::sandbox) fn attach(
-    session: &mut Session<'_>,
-    volume: &Row,
-    server: Uuid,
-    disk: impl FnOnce(&mut Row),
-) -> Result<Row> {
-    check_available(volume)?;
-    let mut attachment = session.new_row("attachment", &volume.project);
-    attachment.set(STATUS, "attached");
-    attachment.set("volume_id", volume.id.to_string());
-    attachment.set("instance", server.to_string());
-    disk(&mut attachment);
-    session.put(attachment.clone());
-    set_status(session, "volume", volume.id, "in-use");
-    Ok(attachment)
-}
-
 /// Removes an attachment. If it was the volume's last, the volume is available again; if `deletes`, and if it has no
 /// snapshot, the volume is deleted.
 pub(in crate::sandbox) fn release(session: &mut Session<'_>, attachment: &Row, deletes: bool) {
     session.remove("attachment", attachment.id);
     let volume = attachment.id_of("volume_id").unwrap_or_default();
-    let store = session.store();
-    let is_used = of_volume(store, volume).next().is_some();
-    let has_snapshot = store
-        .of("volume_snapshot", "volume_id", volume)
-        .next()
-        .is_some();
-    if is_used {
+    if of_volume(session.store(), volume).next().is_some() {
         return;
     }
     set_status(session, "volume", volume, "available");
-    if deletes
-        && !has_snapshot
-        && let Some(volume) = session.get("volume", volume).cloned()
-    {
+    let snapshots = session.store().ids("volume_snapshot", "volume_id", volume);
+    let volume = session.get("volume", volume).cloned();
+    if let Some(volume) = volume.filter(|_| deletes && snapshots.is_empty()) {
         begin_deletion(session, &volume);
     }
 }

@@ -10,7 +10,7 @@ mod volumes;
 use std::fmt::Display;
 use std::sync::LazyLock;
 
-pub(super) use attachments::{attach, of_server, release};
+pub(super) use attachments::release;
 pub(super) use states::begin_status;
 
 use super::core::{
@@ -67,14 +67,11 @@ const CONTROLS: &str = "all_tenants limit marker offset sort sort_key sort_dir w
 fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let caller = &session.caller;
     let (filters, unknown) = filters(kind, call, CONTROLS);
-    if !caller.is_admin {
-        let is_closed = |name: &str| kind.attribute(name).is_some_and(|it| it.is(ADMIN_SEES));
-        let closed = filters.iter().map(|(name, _)| name);
-        let closed = closed.filter(|name| is_closed(name)).chain(&unknown);
-        let closed: Vec<&str> = closed.map(String::as_str).collect();
-        if !closed.is_empty() {
-            return Err(refused("InvalidFilters", &[&closed.join(",")]));
-        }
+    let is_closed = |name: &&String| kind.attribute(name).is_some_and(|it| it.is(ADMIN_SEES));
+    let closed = filters.iter().map(|(name, _)| name).filter(is_closed);
+    let closed: Vec<&str> = closed.chain(&unknown).map(String::as_str).collect();
+    if !caller.is_admin && !closed.is_empty() {
+        return Err(refused("InvalidFilters", &[&closed.join(",")]));
     }
     let is_of_all =
         (caller.is_admin && is_set(call, "all_tenants")) || kind.attribute("project_id").is_none();

@@ -1,20 +1,14 @@
 //! The calls below a server: its actions, its interfaces, its volumes.
 use serde_json::{Value, json};
 
-use super::devices::{attach, disks_of, is_root, plug, ports_of, unplug};
+use super::devices::{DISK, PORT, attach, is_root, plug, rows_of, unplug};
 use super::refused;
 use super::states::{begin, begin_deletion, check_free, check_unlocked, set_state};
 use crate::sandbox::cinder;
 use crate::sandbox::core::{Answer, Call, Handled, Result, Row, Session, refuse_if};
 
 /// The states of a server whose interfaces and volumes can be changed.
-const USABLE: [&str; 5] = [
-    "active",
-    "stopped",
-    "paused",
-    "suspended",
-    "shelved_offloaded",
-];
+const USABLE: &str = "active stopped paused suspended shelved_offloaded";
 
 pub(super) fn act(
     session: &mut Session<'_>,
@@ -27,46 +21,42 @@ pub(super) fn act(
         session.may_change(server, "action")?;
     }
     let body = call.json();
-    match (method, path) {
+    let answer = match (method, path) {
         ("POST", ["action"]) => change(session, server, &body)?,
         ("GET", ["os-interface"]) => {
-            let ports = ports_of(session.store(), server.id);
+            let ports = rows_of(session, PORT, server.id);
             let shown: Value = ports.iter().map(interface).collect();
-            return Ok(Some(Answer::ok(json!({"interfaceAttachments": shown}))));
+            Answer::ok(json!({"interfaceAttachments": shown}))
         }
-        ("POST", ["os-interface"]) => {
-            let shown = add_interface(session, server, &body["interfaceAttachment"])?;
-            return Ok(Some(Answer::ok(json!({"interfaceAttachment": shown}))));
-        }
+        ("POST", ["os-interface"]) => add_interface(session, server, &body["interfaceAttachment"])?,
         ("DELETE", ["os-interface", port]) => remove_interface(session, server, port)?,
         ("GET", ["os-volume_attachments"]) => {
-            let disks = disks_of(session.store(), server.id);
+            let disks = rows_of(session, DISK, server.id);
             let shown: Value = disks.iter().map(disk).collect();
-            return Ok(Some(Answer::ok(json!({"volumeAttachments": shown}))));
+            Answer::ok(json!({"volumeAttachments": shown}))
         }
         ("POST", ["os-volume_attachments"]) => {
-            let shown = add_disk(session, server, &body["volumeAttachment"])?;
-            return Ok(Some(Answer::ok(json!({"volumeAttachment": shown}))));
+            add_disk(session, server, &body["volumeAttachment"])?
         }
         ("DELETE", ["os-volume_attachments", volume]) => remove_disk(session, server, volume)?,
         _ => return Ok(None),
-    }
-    Ok(Some(Answer::empty(202)))
+    };
+    Ok(Some(answer))
 }
 
 /// The actions that change the state at once, the states that allow each, and the state after it.
-const CHANGES: [(&str, &[&str], &str); 8] = [
-    ("os-stop", &["active", "error"], "stopped"),
-    ("os-start", &["stopped"], "active"),
-    ("pause", &["active"], "paused"),
-    ("unpause", &["paused"], "active"),
-    ("suspend", &["active"], "suspended"),
-    ("resume", &["suspended"], "active"),
-    ("shelve", &["active", "stopped"], "shelved_offloaded"),
-    ("unshelve", &["shelved_offloaded"], "active"),
+const CHANGES: [(&str, &str, &str); 8] = [
+    ("os-stop", "active error", "stopped"),
+    ("os-start", "stopped", "active"),
+    ("pause", "active", "paused"),
+    ("unpause", "paused", "active"),
+    ("suspend", "active", "suspended"),
+    ("resume", "suspended", "active"),
+    ("shelve", "active stopped", "shelved_offloaded"),
+    ("unshelve", "shelved_offloaded", "active"),
 ];
 
-fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
+fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Answer> {
     let action = body.as_object().and_then(|body| body.iter().next());
     let (name, arguments) = action.ok_or_else(|| refused("UnknownAction", &[&""]))?;
     let is_admin = session.caller.is_admin;
@@ -80,9 +70,9 @@ fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
             return Err(refused("Unlock", &[]));
         }
         "unlock" => session.edit("server", server.id, |row| {
-            for name in ["locked", "locked_reason", "is_locked_by_admin"] {
-                row.clear(name);
-            }
+            row.clear("locked");
+            row.clear("locked_reason");
+            row.clear("is_locked_by_admin");
         }),
         "os-resetState" if !is_admin => return Err(refused("ResetState", &[])),
         "os-resetState" => match arguments["state"].as_str() {
@@ -94,7 +84,7 @@ fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
             begin_deletion(session, server);
         }
         "restore" => {
-            check_free(session, server, "restore", &["soft-delete"])?;
+            check_free(session, server, "restore", "soft-delete")?;
             begin(session, server, "restoring");
         }
         name => {
@@ -105,7 +95,7 @@ fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
             set_state(session, server.id, state);
         }
     }
-    Ok(())
+    Ok(Answer::empty(202))
 }
 
 /// Shows a port as an interface of its server.
@@ -120,22 +110,23 @@ fn interface(port: &Row) -> Value {
     })
 }
 
-fn add_interface(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Value> {
-    check_free(session, server, "attach_interface", &USABLE)?;
+fn add_interface(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Answer> {
+    check_free(session, server, "attach_interface", USABLE)?;
     let mut server = server.clone();
     let port = plug(session, &mut server, &wanted["port_id"], &wanted["net_id"])?;
     session.put(server);
-    Ok(interface(&session.row("port", port)?))
+    let shown = interface(&session.row("port", port)?);
+    Ok(Answer::ok(json!({"interfaceAttachment": shown})))
 }
 
 /// Removes a port from a server. A port that the server does not have is accepted, too.
-fn remove_interface(session: &mut Session<'_>, server: &Row, port: &str) -> Result<()> {
-    check_free(session, server, "detach_interface", &USABLE)?;
-    let ports = ports_of(session.store(), server.id).into_iter();
+fn remove_interface(session: &mut Session<'_>, server: &Row, port: &str) -> Result<Answer> {
+    check_free(session, server, "detach_interface", USABLE)?;
+    let ports = rows_of(session, PORT, server.id).into_iter();
     for port in ports.filter(|known| known.id.to_string() == port) {
         unplug(session, server, &port);
     }
-    Ok(())
+    Ok(Answer::empty(202))
 }
 
 /// Shows an attachment as a volume of its server.
@@ -151,26 +142,26 @@ fn disk(disk: &Row) -> Value {
     })
 }
 
-fn add_disk(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Value> {
-    check_free(session, server, "attach_volume", &USABLE)?;
+fn add_disk(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Answer> {
+    check_free(session, server, "attach_volume", USABLE)?;
     let volume = session.named("volume", wanted["volumeId"].as_str().unwrap_or_default())?;
-    Ok(disk(&attach(session, server, &volume, wanted)?))
+    let shown = disk(&attach(session, server, &volume, wanted)?);
+    Ok(Answer::ok(json!({"volumeAttachment": shown})))
 }
 
 /// Begins to detach a volume. Refuses the volume that the server boots from, which stays until the server is deleted.
-fn remove_disk(session: &mut Session<'_>, server: &Row, text: &str) -> Result<()> {
+fn remove_disk(session: &mut Session<'_>, server: &Row, text: &str) -> Result<Answer> {
     let volume = session.named("volume", text)?;
-    let disks = disks_of(session.store(), server.id);
-    let disk = disks
-        .iter()
-        .find(|disk| disk.id_of("volume_id") == Some(volume.id));
+    let disks = rows_of(session, DISK, server.id);
+    let mut disks = disks.iter();
+    let disk = disks.find(|disk| disk.id_of("volume_id") == Some(volume.id));
     let disk = disk.ok_or_else(|| refused("NotAttached", &[&server.id, &text]))?;
     refuse_if(is_root(disk), || refused("RootDisk", &[]))?;
-    check_free(session, server, "detach_volume", &USABLE)?;
+    check_free(session, server, "detach_volume", USABLE)?;
     if volume.text("status") != "in-use" {
         let request = format!("req-{}", session.store.ids.uuid());
         return Err(refused("NotInUse", &[&request]));
     }
     cinder::begin_status(session, &volume, "detaching");
-    Ok(())
+    Ok(Answer::empty(202))
 }

@@ -4,30 +4,22 @@ use uuid::Uuid;
 
 use super::refused;
 use crate::sandbox::cinder;
-use crate::sandbox::core::{Result, Row, Session, Store};
+use crate::sandbox::core::{Result, Row, Session, refuse_if};
 
-pub(super) use cinder::of_server as disks_of;
+/// The kinds of a server's rows in other services, and the attribute of each that names the server.
+pub(super) const PORT: (&str, &str) = ("port", "device_id");
+pub(super) const DISK: (&str, &str) = ("attachment", "instance");
 
-const OWNER: &str = "compute:nova";
-const HOST: &str = "compute1";
-
-/// Lists the ports of a server, in the order of their creation.
-pub(super) fn ports_of(store: &Store, server: Uuid) -> Vec<Row> {
-    let mut ports: Vec<Row> = store.of("port", "device_id", server).cloned().collect();
-    ports.sort_by_key(|port| port.number);
-    ports
+/// Lists the ports or the disks of a server, in the order of their creation.
+pub(super) fn rows_of(session: &Session<'_>, kind: (&str, &str), server: Uuid) -> Vec<Row> {
+    let rows = session.store().of(kind.0, kind.1, server);
+    let mut rows: Vec<Row> = rows.cloned().collect();
+    rows.sort_by_key(|row| row.number);
+    rows
 }
 
-/// Gives a new server its interfaces: each is a new port in a network, or a port that the user created.
-pub(super) fn plug_all(session: &mut Session<'_>, server: &mut Row) -> Result<()> {
-    let wanted = server.items("networks").to_vec();
-    for one in wanted {
-        plug(session, server, &one["port"], &one["uuid"])?;
-    }
-    Ok(())
-}
-
-/// Gives a server an interface. The server's `kept_ports` list the ports that the user created.
+/// Gives a server an interface: a port that the user created, which the server's `kept_ports` list, or a new port in
+/// a network.
 pub(super) fn plug(
     session: &mut Session<'_>,
     server: &mut Row,
@@ -37,9 +29,8 @@ pub(super) fn plug(
     if let Some(text) = port.as_str() {
         let port = session.named("port", text);
         let port = port.map_err(|_| refused("UnknownPort", &[&text]))?;
-        if !port.text("device_id").is_empty() {
-            return Err(refused("PortInUse", &[&text]));
-        }
+        let is_free = port.text("device_id").is_empty();
+        refuse_if(!is_free, || refused("PortInUse", &[&text]))?;
         let mut kept = server.items("kept_ports").to_vec();
         kept.push(text.into());
         server.set("kept_ports", kept);
@@ -51,9 +42,8 @@ pub(super) fn plug(
     let network = network.map_err(|_| refused("UnknownNetwork", &[&text]))?;
     let mut body = json!({"network_id": network.id, "project_id": &*server.project});
     let groups = server.items("security_groups").iter();
-    let groups: Vec<Value> = groups
-        .filter_map(|it| group_id(session, server, it))
-        .collect();
+    let groups = groups.filter_map(|group| group_id(session, server, group));
+    let groups: Vec<Value> = groups.collect();
     if !groups.is_empty() {
         body["security_groups"] = groups.into();
     }
@@ -76,8 +66,8 @@ fn group_id(session: &Session<'_>, server: &Row, wanted: &Value) -> Option<Value
 fn bind(session: &mut Session<'_>, port: Uuid, server: Uuid) {
     session.edit("port", port, |port| {
         port.set("device_id", server.to_string());
-        port.set("device_owner", OWNER);
-        port.set("binding:host_id", HOST);
+        port.set("device_owner", "compute:nova");
+        port.set("binding:host_id", "compute1");
         port.set("binding:vif_type", "ovs");
     });
 }
@@ -92,32 +82,25 @@ pub(super) fn unplug(session: &mut Session<'_>, server: &Row, port: &Row) {
         return;
     }
     session.edit("port", port.id, |port| {
-        for name in [
-            "device_id",
-            "device_owner",
-            "binding:host_id",
-            "binding:vif_type",
-        ] {
-            port.clear(name);
-        }
+        port.clear("device_id");
+        port.clear("device_owner");
+        port.clear("binding:host_id");
+        port.clear("binding:vif_type");
     });
 }
 
 /// Attaches the disks that a new server wants: volumes that exist, or new ones.
 pub(super) fn attach_disks(session: &mut Session<'_>, server: &Row) -> Result<()> {
     for disk in server.items("block_device_mapping_v2") {
-        let volume = match (
-            disk["source_type"].as_str(),
-            disk["destination_type"].as_str(),
-        ) {
-            (Some("volume"), _) => {
-                let text = disk["uuid"].as_str().unwrap_or_default();
-                let volume = session.named("volume", text);
-                volume.map_err(|_| refused("UnknownDisk", &[&text]))?
-            }
-            (_, Some("volume")) => new_volume(session, server, &disk["volume_size"])?,
+        let volume = if disk["source_type"] == "volume" {
+            let text = disk["uuid"].as_str().unwrap_or_default();
+            let volume = session.named("volume", text);
+            volume.map_err(|_| refused("UnknownDisk", &[&text]))?
+        } else if disk["destination_type"] == "volume" {
+            new_volume(session, server, &disk["volume_size"])?
+        } else {
             // A disk of the host, which is no volume.
-            _ => continue,
+            continue;
         };
         attach(session, server, &volume, disk)?;
     }
@@ -140,18 +123,23 @@ pub(super) fn attach(
     volume: &Row,
     wanted: &Value,
 ) -> Result<Row> {
-    let disks = disks_of(session.store(), server.id);
+    let disks = rows_of(session, DISK, server.id);
     let others = disks.iter().filter(|disk| !is_root(disk)).count();
     let letter = match wanted["boot_index"].as_i64() {
         Some(0) => 'a',
         _ => ('b'..='z').nth(others).unwrap_or('z'),
     };
-    cinder::attach(session, volume, server.id, |disk| {
-        disk.set("device", format!("/dev/sd{letter}"));
-        disk.set("boot_index", wanted["boot_index"].clone());
-        let deletes = wanted["delete_on_termination"] == Value::Bool(true);
-        disk.set("delete_on_termination", deletes);
-    })
+    let body = json!({
+        "project_id": &*volume.project,
+        "volume_uuid": volume.id,
+        "instance_uuid": server.id,
+        "status": "attached",
+        "device": format!("/dev/sd{letter}"),
+        "boot_index": wanted["boot_index"],
+        "delete_on_termination": wanted["delete_on_termination"] == true,
+    });
+    let disk = session.create("attachment", &body)?;
+    session.row("attachment", disk)
 }
 
 /// Whether the server boots from a disk.
@@ -161,10 +149,10 @@ pub(super) fn is_root(disk: &Row) -> bool {
 
 /// Records the ports and volumes of a server, so that a revival finds them.
 pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
-    for port in ports_of(session.store(), server) {
+    for port in rows_of(session, PORT, server) {
         session.record_unchanged("port", port.id);
     }
-    for disk in disks_of(session.store(), server) {
+    for disk in rows_of(session, DISK, server) {
         session.record_unchanged("attachment", disk.id);
         session.record_unchanged("volume", disk.id_of("volume_id").unwrap_or_default());
     }
@@ -172,10 +160,10 @@ pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
 
 /// Removes the ports and volumes of a server from it.
 pub(super) fn release_all(session: &mut Session<'_>, server: &Row) {
-    for port in ports_of(session.store(), server.id) {
+    for port in rows_of(session, PORT, server.id) {
         unplug(session, server, &port);
     }
-    for disk in disks_of(session.store(), server.id) {
+    for disk in rows_of(session, DISK, server.id) {
         cinder::release(session, &disk, disk.flag("delete_on_termination"));
     }
 }

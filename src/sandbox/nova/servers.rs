@@ -3,6 +3,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::devices::{DISK, PORT, rows_of};
 use super::states::{
     DELETING, SERVER_KIND, STATUS, TASK, VM_STATE, begin, begin_deletion, check_unlocked, set_state,
 };
@@ -41,7 +42,9 @@ fn create(session: &mut Session<'_>, mut server: Row, body: &Body) -> Result<Uui
         image.map_err(|_| refused("UnknownImage", &[]))?;
     }
     server.set("user_id", &*session.caller.user);
-    devices::plug_all(session, &mut server)?;
+    for wanted in server.items("networks").to_vec() {
+        devices::plug(session, &mut server, &wanted["port"], &wanted["uuid"])?;
+    }
     devices::attach_disks(session, &server)?;
     let id = session.put(server.clone());
     begin(session, &server, "spawning");
@@ -69,18 +72,13 @@ fn settle(session: &mut Session<'_>, server: &Row) {
         }
         (_, End::PutBack) => set_state(session, id, server.text(VM_STATE)),
         (task, End::Error) => {
-            let unbuilt = "Exceeded maximum number of retries. Exhausted all hosts available for retrying build \
-                           failures for instance";
-            let (code, message) = match task {
-                DELETING => (
-                    400,
-                    "Failed to terminate instance: the hypervisor refuses".to_owned(),
-                ),
-                _ => (500, format!("{unbuilt} {id}.")),
+            let reason = match task {
+                DELETING => refused("NotTerminated", &[]),
+                _ => refused("NotBuilt", &[&id]),
             };
             set_state(session, id, "error");
-            let created = server.time(session.now);
-            let fault = json!({"code": code, "created": created, "message": message});
+            let (code, created) = (reason.status.as_u16(), server.time(session.now));
+            let fault = json!({"code": code, "created": created, "message": reason.message});
             session.edit(SERVER_KIND, id, |row| row.set("fault", fault));
         }
     }
@@ -110,7 +108,7 @@ fn show(session: &Session<'_>, server: &Row, name: &str) -> Option<Value> {
         }
         "addresses" => addresses(session, server),
         "os-extended-volumes:volumes_attached" => {
-            let disks = devices::disks_of(session.store(), server.id).into_iter();
+            let disks = rows_of(session, DISK, server.id).into_iter();
             let shown = |disk: Row| {
                 let deletes = disk.flag("delete_on_termination");
                 json!({"id": disk.value("volume_id"), "delete_on_termination": deletes})
@@ -126,7 +124,7 @@ fn show(session: &Session<'_>, server: &Row, name: &str) -> Option<Value> {
 /// Returns the addresses of a server's ports by the names of their networks.
 fn addresses(session: &Session<'_>, server: &Row) -> Value {
     let mut shown: Map<String, Value> = Map::new();
-    for port in devices::ports_of(session.store(), server.id) {
+    for port in rows_of(session, PORT, server.id) {
         let network = session.store.referred(&port, "network_id", "network");
         let name = network.map_or("", |network| network.text("name"));
         let list = shown.entry(name).or_insert_with(|| json!([]));
@@ -149,8 +147,7 @@ fn addresses(session: &Session<'_>, server: &Row) -> Value {
 pub(super) const FLAVOR: Hooks = Hooks {
     create: |session, mut flavor, body| {
         let id = body.get("id").cloned();
-        let id = id.unwrap_or_else(|| flavor.id.to_string().into());
-        flavor.set("id", id);
+        flavor.set("id", id.unwrap_or_else(|| json!(flavor.id)));
         Ok(session.put(flavor))
     },
     visible: |_, _| true,

@@ -21,22 +21,22 @@ pub(super) fn check_unlocked(session: &Session<'_>, server: &Row) -> Result<()> 
     refuse_if(is_locked, || refused("Locked", &[&server.id]))
 }
 
-/// Refuses a change of a server that is locked, has a task, or is in none of these states.
+/// Refuses a change of a server that is locked, has a task, or is in none of these states, separated by spaces.
 pub(super) fn check_free(
     session: &Session<'_>,
     server: &Row,
     word: &str,
-    states: &[&str],
+    states: &str,
 ) -> Result<()> {
     check_unlocked(session, server)?;
     let (task, state) = (server.text(TASK), server.text(VM_STATE));
     if !task.is_empty() {
         return Err(refused("WrongTask", &[&word, &server.id, &task]));
     }
-    if !states.contains(&state) {
-        return Err(refused("WrongState", &[&word, &server.id, &state]));
-    }
-    Ok(())
+    let is_one = states.split(' ').any(|known| known == state);
+    refuse_if(!is_one, || {
+        refused("WrongState", &[&word, &server.id, &state])
+    })
 }
 
 /// Gives a server a task, which ends after a while.
