@@ -10,7 +10,6 @@ use crate::sandbox::core::{
 /// Parameters that are not filters.
 const CONTROLS: &str =
     "all_tenants all_projects deleted limit marker offset sort_key sort_dir changes-since";
-const PROJECT: [&str; 2] = ["project_id", "tenant_id"];
 
 /// Reads a list's parameters; a filter that Nova does not know is ignored. Deleted and soft-deleted servers are only
 /// in an admin's list of deleted servers.
@@ -21,12 +20,10 @@ pub(super) fn list_query(
 ) -> Result<ListQuery> {
     let caller = &session.caller;
     let (mut filters, _) = filters(kind, call, CONTROLS);
-    let others = filters
-        .iter()
-        .filter(|(name, _)| PROJECT.contains(&name.as_str()));
-    let names_others = others
-        .flat_map(|(_, ids)| ids)
-        .any(|id| **id != *caller.project);
+    let is_project = |name: &str| matches!(name, "project_id" | "tenant_id");
+    let projects = filters.iter().filter(|(name, _)| is_project(name));
+    let mut projects = projects.flat_map(|(_, ids)| ids);
+    let names_others = projects.any(|id| **id != *caller.project);
     let is_of_all = is_set(call, "all_tenants")
         || is_set(call, "all_projects")
         || (caller.is_admin && names_others);
@@ -51,7 +48,7 @@ pub(super) fn list_query(
         return Err(refused("AllProjects", &[&list]));
     }
     if !is_of_all {
-        filters.retain(|(name, _)| !PROJECT.contains(&name.as_str()));
+        filters.retain(|(name, _)| !is_project(name));
     }
     let own = (!is_of_all).then(|| caller.project.clone());
     let wants_deleted = caller.is_admin && is_set(call, "deleted");
