@@ -111,7 +111,7 @@
 //! | `frontends/notify` | `domain`, `system`, `control`, `present` |
 //! | `frontends/offline` | `domain`, `system`, `control`, `cloud` |
 //! | `frontends/report` | `domain`, `control`, `present` |
-//! | `sandbox` | nothing |
+//! | `sandbox` | `system/private` |
 //! | `app` | all |
 //! | `main` | `app` |
 //! | `lib` | nothing |

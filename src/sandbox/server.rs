@@ -18,12 +18,13 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::core::WorldOptions;
 use super::keystone::PASSWORD;
 use super::scenario::{Scenario, ScenarioError};
 use super::world::{Fate, World};
+use crate::system::private;
 
 /// Maximum size of a request's body, in bytes: enough for a bulk POST of some thousand ports.
 const BODY_MAX: usize = 16 << 20;
@@ -59,13 +60,7 @@ pub struct ServerHandle {
     url: String,
     regions: Vec<String>,
     world: Arc<Mutex<World>>,
-    stop: CancellationToken,
-}
-
-impl Drop for ServerHandle {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+    _stop: DropGuard,
 }
 
 /// Starts to serve a new world at the address, inside the current tokio runtime.
@@ -87,7 +82,7 @@ pub async fn serve(options: ServeOptions) -> Result<ServerHandle, ServeError> {
         url,
         regions,
         world,
-        stop,
+        _stop: stop.drop_guard(),
     })
 }
 
@@ -130,35 +125,14 @@ impl ServerHandle {
         )
     }
 
-    /// Writes `clouds.yaml`, readable by its owner only.
+    /// Writes `clouds.yaml`, readable by its owner only, in place of an existing file.
     pub fn write_clouds_yaml(&self, path: &Path) -> io::Result<()> {
-        use std::io::Write;
-        use std::os::unix::fs::OpenOptionsExt;
-
-        // The new file replaces the old one by a rename. An old symbolic link is replaced too: its target is
-        // not ours.
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        match std::fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(self.clouds_yaml().as_bytes())?;
-        std::fs::rename(&beside, path)
+        private::replace(path, self.clouds_yaml().as_bytes())
     }
 }
 
 async fn accept(listener: TcpListener, world: Arc<Mutex<World>>, stop: CancellationToken) {
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         // A connection that failed before it was accepted is the client's problem.
         if let Ok((stream, _)) = accepted {
             tokio::spawn(connection(stream, Arc::clone(&world), stop.clone()));
@@ -169,11 +143,8 @@ async fn accept(listener: TcpListener, world: Arc<Mutex<World>>, stop: Cancellat
 async fn connection(stream: TcpStream, world: Arc<Mutex<World>>, stop: CancellationToken) {
     let service = service_fn(|request| answer(request, Arc::clone(&world)));
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        // An error here means that the client left, or that a fault closed the connection.
-        _ = served => {}
-    }
+    // An error here means that the client left, or that a fault closed the connection.
+    let _ = stop.run_until_cancelled(served).await;
 }
 
 /// Answers a request after the delay of its reply. An error closes the connection without an answer.
