@@ -1,9 +1,10 @@
 //! Faults on demand: rules that say which calls go wrong, and how.
-use serde::Deserialize;
-use serde_json::Value;
+use http::{StatusCode, header};
+use regex::Regex;
+use serde::{Deserialize, Deserializer, de::Error};
+use serde_json::{Value, json};
 
 use super::core::{Answer, Api, Call, Content, Course, End, PathMatch, Refusal, title};
-use http::{StatusCode, header};
 
 /// One rule of `PUT /sandbox/v1/faults`. The first rule that matches a call wins.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,7 +26,8 @@ struct Match {
     method: Option<String>,
     /// A pattern that may match anywhere in the path; `*` stands for any run of characters, `$` at the end
     /// for the end of the path.
-    path: Option<String>,
+    #[serde(deserialize_with = "path_pattern")]
+    path: Option<Regex>,
     /// `network`, `port`, `router_interface`, `subport`, `static_route`, …, or `token` for Keystone's tokens.
     /// Case, `_`, `-` and a plural's `s` do not matter.
     kind: Option<String>,
@@ -120,8 +122,7 @@ impl<'a> CallFacts<'a> {
         api: Option<&'static Api>,
     ) -> Self {
         let segments = call.segments();
-        let below = api.and_then(|api| api.below(&segments));
-        let matched = api.zip(below).and_then(|(api, path)| api.match_path(path));
+        let matched = api.and_then(|api| api.match_path(api.below(&segments)?));
         let mut kinds: Vec<String> = Vec::new();
         let mut ids: Vec<String> = Vec::new();
         // The ids of an edge's ends are in the body, and so is the project of a new member.
@@ -175,9 +176,8 @@ impl Faults {
     /// Replaces the rules. Refuses an action whose keys do not fit together; the error names the rule.
     pub(super) fn replace(&mut self, rules: Vec<Rule>) -> Result<(), String> {
         for (index, rule) in rules.iter().enumerate() {
-            rule.action
-                .check()
-                .map_err(|problem| format!("[{index}].action: {problem}"))?;
+            let checked = rule.action.check();
+            checked.map_err(|problem| format!("[{index}].action: {problem}"))?;
         }
         self.rules = rules;
         Ok(())
@@ -185,10 +185,8 @@ impl Faults {
 
     /// Returns the action for a call, and counts the hit.
     pub(super) fn hit(&mut self, facts: &CallFacts<'_>) -> Option<Action> {
-        let rule = self
-            .rules
-            .iter_mut()
-            .find(|rule| rule.times != Some(0) && rule.condition.fits(facts))?;
+        let mut rules = self.rules.iter_mut().filter(|rule| rule.times != Some(0));
+        let rule = rules.find(|rule| rule.condition.fits(facts))?;
         if let Some(times) = &mut rule.times {
             *times -= 1;
         }
@@ -198,21 +196,16 @@ impl Faults {
 
 impl Match {
     fn fits(&self, facts: &CallFacts<'_>) -> bool {
-        fn all(condition: &Option<String>, fits: impl Fn(&str) -> bool) -> bool {
-            condition.as_deref().is_none_or(fits)
-        }
-        let (kinds, ids) = (&facts.kinds, &facts.ids);
-        all(&self.region, |region| facts.region == Some(region))
-            && all(&self.method, |method| {
-                method.eq_ignore_ascii_case(facts.method)
-            })
-            && all(&self.path, |path| found_in(path, facts.path))
-            && all(&self.kind, |kind| {
-                kinds.iter().any(|known| plain(known) == plain(kind))
-            })
-            && all(&self.id, |id| {
-                ids.iter().any(|known| known.eq_ignore_ascii_case(id))
-            })
+        let region = |name: &String| facts.region == Some(name.as_str());
+        let method = |name: &String| facts.method.eq_ignore_ascii_case(name);
+        let path = |pattern: &Regex| pattern.is_match(facts.path);
+        let kind = |name: &String| facts.kinds.iter().any(|known| plain(known) == plain(name));
+        let id = |id: &String| facts.ids.iter().any(|known| known.eq_ignore_ascii_case(id));
+        self.region.as_ref().is_none_or(region)
+            && self.method.as_ref().is_none_or(method)
+            && self.path.as_ref().is_none_or(path)
+            && self.kind.as_ref().is_none_or(kind)
+            && self.id.as_ref().is_none_or(id)
     }
 }
 
@@ -232,68 +225,59 @@ fn plain(kind: &str) -> String {
     plain
 }
 
-fn found_in(pattern: &str, path: &str) -> bool {
-    let (pattern, to_end) = match pattern.strip_suffix('$') {
-        Some(pattern) => (pattern, true),
-        None => (pattern, false),
+fn path_pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    let pattern = |text: String| {
+        let (text, end) = match text.strip_suffix('$') {
+            Some(text) => (text, "$"),
+            None => (text.as_str(), ""),
+        };
+        let pattern = regex::escape(text).replace(r"\*", ".*");
+        Regex::new(&(pattern + end)).map_err(D::Error::custom)
     };
-    let mut rest = path;
-    let mut parts = pattern.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if to_end && parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
+    text.map(pattern).transpose()
 }
 
 impl Action {
+    /// Refuses keys that do not fit together.
     fn check(&self) -> Result<(), String> {
-        let status = self.status.map(StatusCode::from_u16);
-        if status.is_some_and(|status| status.is_err()) {
-            return Err("status: not an HTTP status".to_owned());
-        }
         let needs_status = [
             (self.kind.is_some(), "type"),
             (self.message.is_some(), "message"),
             (self.retry_after.is_some(), "retry_after"),
             (self.html, "html"),
         ];
-        if let Some((_, name)) = needs_status.iter().find(|(given, _)| *given)
-            && self.status.is_none()
-        {
+        let given = needs_status.into_iter().find(|(given, _)| *given);
+        if let (Some((_, name)), None) = (given, self.status) {
             return Err(format!("{name}: needs a status"));
-        }
-        if self.recreate_as.is_some() && self.recreate_after_ms.is_none() {
-            return Err("as: needs recreate_after_ms".to_owned());
-        }
-        if self.for_s.is_some() && self.ends_in.is_none_or(|end| end == Ending::Never) {
-            return Err("for_s: needs ends_in, other than never".to_owned());
         }
         let (is_refused, is_revived) = (self.status.is_some(), self.recreate_after_ms.is_some());
         let effects = [is_refused, self.hang, self.keep, is_revived];
-        match effects.iter().filter(|given| **given).count() {
-            0 | 1 => Ok(()),
-            _ => Err("only one of status, hang, keep and recreate_after_ms is allowed".to_owned()),
-        }
+        let status = self.status.map(StatusCode::from_u16);
+        let problem = if status.is_some_and(|status| status.is_err()) {
+            "status: not an HTTP status"
+        } else if self.recreate_as.is_some() && !is_revived {
+            "as: needs recreate_after_ms"
+        } else if self.for_s.is_some() && self.ends_in.is_none_or(|end| end == Ending::Never) {
+            "for_s: needs ends_in, other than never"
+        } else if effects.iter().filter(|given| **given).count() > 1 {
+            "only one of status, hang, keep and recreate_after_ms is allowed"
+        } else {
+            return Ok(());
+        };
+        Err(problem.to_owned())
     }
 
     /// Returns the course of the changes that the call begins, if it is an unusual one.
     pub(super) fn course(&self) -> Option<Course> {
-        let end = self.ends_in?;
-        let seconds = self.for_s.unwrap_or(1);
-        Some(Course {
-            seconds: (end != Ending::Never).then_some(seconds),
-            end: match end {
-                Ending::Error => End::Error,
-                Ending::PutBack => End::PutBack,
-                Ending::Done | Ending::Never => End::Done,
-            },
-        })
+        let seconds = Some(self.for_s.unwrap_or(1));
+        let (seconds, end) = match self.ends_in? {
+            Ending::Done => (seconds, End::Done),
+            Ending::Error => (seconds, End::Error),
+            Ending::PutBack => (seconds, End::PutBack),
+            Ending::Never => (None, End::Done),
+        };
+        Some(Course { seconds, end })
     }
 
     pub(super) fn as_new(&self) -> bool {
@@ -325,13 +309,11 @@ impl Action {
     /// Empties the list in a successful answer, if the fault says so.
     pub(super) fn apply_to(&self, mut answer: Answer) -> Answer {
         if self.empty_list
-            && answer.is_success()
+            && answer.status.is_success()
             && let Content::Json(Value::Object(body)) = &mut answer.content
         {
             body.retain(|name, value| value.is_array() && !name.ends_with("_links"));
-            for value in body.values_mut() {
-                *value = Value::Array(Vec::new());
-            }
+            body.values_mut().for_each(|list| *list = json!([]));
         }
         answer
     }
