@@ -9,7 +9,7 @@ use super::attribute::SORTS;
 use super::kind::Kind;
 use super::row::Row;
 use super::session::Session;
-use super::wire::{Call, Result};
+use super::wire::{Call, Result, refuse_if};
 
 /// Filters by tags, where a kind has tags.
 pub(crate) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
@@ -82,12 +82,8 @@ pub(crate) fn sorts(
         let word = words.next();
         let word = word.as_deref().unwrap_or(usual);
         let (key, word) = part.split_once(':').unwrap_or((&part, word));
-        if !kind
-            .attribute(key)
-            .is_some_and(|attribute| attribute.is(SORTS))
-        {
-            return Err(key.to_owned());
-        }
+        let sorts = kind.attribute(key).is_some_and(|known| known.is(SORTS));
+        refuse_if(!sorts, || key.to_owned())?;
         match word {
             "asc" => Ok((key.to_owned(), true)),
             "desc" => Ok((key.to_owned(), false)),
@@ -161,39 +157,35 @@ fn select<'s>(session: &'s Session<'_>, kind: &'static Kind, query: &ListQuery) 
             .take(limit)
             .collect();
     }
-    let keys = |row: &Row| -> Vec<Value> {
+    let keys = |row: &Row| -> Vec<Key> {
         let attributes = query.sorts.iter().map(|(name, _)| kind.attribute(name));
-        attributes
-            .map(|attribute| session.value(row, attribute?))
-            .map(Option::unwrap_or_default)
-            .collect()
+        let values = attributes.map(|attribute| session.value(row, attribute?));
+        let key = |value: Option<Value>| Key::of(value.unwrap_or_default(), kind);
+        let id = Key::Text(row.id.to_string());
+        values.map(key).chain([id]).collect()
     };
-    let compare = |one: &(Vec<Value>, &Row), other: &(Vec<Value>, &Row)| {
-        let directed = |order: Ordering, ascends: bool| match ascends {
-            true => order,
-            false => order.reverse(),
-        };
-        let keys = query.sorts.iter().zip(one.0.iter().zip(&other.0));
-        let mut orders = keys.map(|((_, ascends), (one, other))| {
-            directed(ordered(one, other, kind.service.ignores_case), *ascends)
+    let last_ascends = query.sorts.last().is_none_or(|(_, ascends)| *ascends);
+    let directions = query.sorts.iter().map(|(_, ascends)| *ascends);
+    let directions = directions.chain([last_ascends]);
+    let compare = |one: &(Vec<Key>, &Row), other: &(Vec<Key>, &Row)| {
+        let pairs = directions.clone().zip(one.0.iter().zip(&other.0));
+        let mut orders = pairs.map(|(ascends, (one, other))| {
+            let order = one.partial_cmp(other).unwrap_or(Ordering::Equal);
+            // A page before the marker is read backwards.
+            match ascends == query.is_reverse {
+                true => order.reverse(),
+                false => order,
+            }
         });
         let order = orders.find(|order| order.is_ne());
-        let last_ascends = query.sorts.last().is_none_or(|(_, ascends)| *ascends);
-        order.unwrap_or_else(|| directed(one.1.id.cmp(&other.1.id), last_ascends))
+        order.unwrap_or(Ordering::Equal)
     };
     let rows = matching(session, kind, query, None);
     let mut rows: Vec<_> = rows.map(|row| (keys(row), row)).collect();
     rows.sort_by(compare);
-    if query.is_reverse {
-        rows.reverse();
-    }
     if let Some(marker) = marker {
         let marker = (keys(marker), marker);
-        let after = match query.is_reverse {
-            true => Ordering::Less,
-            false => Ordering::Greater,
-        };
-        rows.retain(|row| compare(row, &marker) == after);
+        rows.retain(|row| compare(row, &marker).is_gt());
     }
     rows.truncate(limit);
     if query.is_reverse {
@@ -210,26 +202,24 @@ fn matching<'s: 'q, 'q>(
     after: Option<Uuid>,
 ) -> Box<dyn Iterator<Item = &'s Row> + 'q> {
     let store = session.store();
-    let indexed = match query.with_deleted {
-        true => None,
-        false => candidates(session, kind, query),
-    };
-    let rows: Box<dyn Iterator<Item = &'s Row> + 'q> = match indexed {
-        Some(ids) => Box::new(
-            ids.into_iter()
-                .filter(move |id| after.is_none_or(|after| *id > after))
-                .filter_map(|id| store.get(kind.name, id)),
-        ),
-        None if query.with_deleted => Box::new(store.list_with_deleted(kind.name, after)),
-        None => Box::new(store.all_after(kind.name, after)),
+    // Deleted rows are in no index.
+    let indexed = (!query.with_deleted).then(|| candidates(session, kind, query));
+    let rows: Box<dyn Iterator<Item = &'s Row> + 'q> = match indexed.flatten() {
+        Some(ids) => {
+            let ids = ids.into_iter().filter(move |id| Some(*id) > after);
+            Box::new(ids.filter_map(|id| store.find(kind.name, id)))
+        }
+        None => Box::new(store.list_with_deleted(kind.name, after)),
     };
     Box::new(rows.filter(move |row| {
-        let shows = match &query.shows {
+        let shows = || match &query.shows {
             Some(shows) => shows(session, row),
             None => session.sees(row),
         };
         let mut filters = query.filters.iter();
-        shows && filters.all(|(name, values)| passes(session, row, name, values))
+        (query.with_deleted || !row.is_deleted)
+            && shows()
+            && filters.all(|(name, values)| passes(session, row, name, values))
     }))
 }
 
@@ -292,11 +282,8 @@ fn has_tags(row: &Row, name: &str, values: &[String]) -> bool {
 fn equals(value: &Value, wanted: &str, ignores_case: bool) -> bool {
     match value {
         Value::Null | Value::Object(_) => false,
-        Value::Bool(flag) => match wanted.to_ascii_lowercase().as_str() {
-            "true" | "1" => *flag,
-            "false" | "0" => !*flag,
-            _ => false,
-        },
+        Value::Bool(true) => ["true", "1"].contains(&wanted.to_ascii_lowercase().as_str()),
+        Value::Bool(false) => ["false", "0"].contains(&wanted.to_ascii_lowercase().as_str()),
         Value::Number(number) => number.to_string() == wanted,
         Value::String(text) if ignores_case => text.eq_ignore_ascii_case(wanted),
         Value::String(text) => text == wanted,
@@ -321,21 +308,23 @@ fn has_parts(item: &Value, conditions: &[String]) -> bool {
     })
 }
 
-fn ordered(one: &Value, other: &Value, ignores_case: bool) -> Ordering {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one
-            .as_f64()
-            .partial_cmp(&other.as_f64())
-            .unwrap_or(Ordering::Equal),
-        (Value::String(one), Value::String(other)) if ignores_case => {
-            one.to_lowercase().cmp(&other.to_lowercase())
+/// A value by which a list is sorted, in the order of the variants.
+#[derive(PartialEq, PartialOrd)]
+enum Key {
+    Null,
+    Number(f64),
+    Text(String),
+}
+
+impl Key {
+    fn of(value: Value, kind: &Kind) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Number(number) => Self::Number(number.as_f64().unwrap_or_default()),
+            Value::String(text) if kind.service.ignores_case => Self::Text(text.to_lowercase()),
+            Value::String(text) => Self::Text(text),
+            other => Self::Text(other.to_string()),
         }
-        (Value::String(one), Value::String(other)) => one.cmp(other),
-        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
-        (Value::Null, Value::Null) => Ordering::Equal,
-        (Value::Null, _) => Ordering::Less,
-        (_, Value::Null) => Ordering::Greater,
-        (one, other) => one.to_string().cmp(&other.to_string()),
     }
 }
 
