@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::core::{
-    Answer, Api, Call, Course, Ids, Refusal, Region, Undo, WorldOptions, query_pairs,
+    Answer, Api, Call, Course, Ids, Refusal, Region, Undo, WorldOptions, query_pairs, revival,
 };
 use super::faults::{Action, CallFacts, Faults};
 use super::keystone::Keystone;
@@ -239,8 +239,14 @@ impl World {
         self.revivals = later;
         due.sort_by_key(|revival| revival.at);
         for revival in due {
-            if let Some(rows) = self.rows_of(revival.region) {
-                rows.revive(revival.changes, revival.as_new);
+            let Some(rows) = self.rows_of(revival.region) else {
+                continue;
+            };
+            // A call may only have begun to delete the rows; they are revived once they are gone.
+            if revival::must_wait(&rows.store, &revival.changes) {
+                self.revivals.push(revival);
+            } else {
+                revival::revive(&mut rows.store, revival.changes, revival.as_new);
             }
         }
     }

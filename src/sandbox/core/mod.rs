@@ -16,7 +16,7 @@ mod kind;
 mod lists;
 mod region;
 pub(crate) mod resource;
-mod revival;
+pub(crate) mod revival;
 mod row;
 mod session;
 mod store;

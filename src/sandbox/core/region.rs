@@ -12,11 +12,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::api::Api;
+use super::resource;
 use super::row::Course;
 use super::session::{Rules, Session, WorldOptions};
 use super::store::{Store, Undo};
 use super::wire::{Answer, Call, Caller, Refusal, Result};
-use super::{resource, revival};
 
 pub(crate) struct Region {
     pub(crate) name: String,
@@ -24,8 +24,6 @@ pub(crate) struct Region {
     rules: Rules,
     options: WorldOptions,
     pub(crate) pace: Pace,
-    /// Deletions whose rows are revived once they are gone, and whether under new ids.
-    waiting: Vec<(Vec<Undo>, bool)>,
 }
 
 impl Region {
@@ -43,7 +41,6 @@ impl Region {
             rules: rules.map(|(kind, hooks)| (*kind, hooks)).collect(),
             options,
             pace: Pace::default(),
-            waiting: Vec::new(),
         }
     }
 
@@ -65,19 +62,6 @@ impl Region {
     pub(crate) fn settle(&mut self, now: DateTime<Utc>) {
         while let Some((at, kind, id)) = self.store.first_due(now) {
             self.session(Caller::admin_of(""), at).settle(kind, id);
-            for (changes, as_new) in std::mem::take(&mut self.waiting) {
-                self.revive(changes, as_new);
-            }
-        }
-    }
-
-    /// Revives the rows that a call deleted. If the call only began to delete them, they are revived once they are
-    /// gone.
-    pub(crate) fn revive(&mut self, changes: Vec<Undo>, as_new: bool) {
-        if revival::must_wait(&self.store, &changes) {
-            self.waiting.push((changes, as_new));
-        } else {
-            revival::revive(&mut self.store, changes, as_new);
         }
     }
 
