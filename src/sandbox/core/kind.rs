@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::attribute::{Attribute, FILTERS, INDEXED, POST, Shape};
+use super::attribute::{Attribute, FILTERS, INDEXED};
 use super::wire::Refusal;
 
 /// Attributes by name, as a body has them.
@@ -229,12 +229,6 @@ impl Kind {
         let mut refusal = self.missing(id);
         refusal.message = refusal.message.replace("{parent}", &parent.to_string());
         refusal
-    }
-
-    /// Whether a row can be created together with its contents.
-    pub(crate) fn has_contents(&self) -> bool {
-        let mut attributes = self.attributes.iter();
-        attributes.any(|it| it.is(POST) && matches!(it.shape, Shape::Children(_)))
     }
 
     /// Whether the kind has a filter. An open kind has any.

@@ -7,9 +7,8 @@
 //! | `row`, `store` | one resource of any kind; all of them, with indexes, a journal and ids from a seed |
 //! | `session` | the rights and the changes of a call, and the hooks: rules that no table can express |
 //! | `body`, `lists` | the checks of a body; filters, order and pages |
-//! | `api`, `resource` | the functions of a service; the methods that all kinds share |
+//! | `resource` | the functions of a service; the methods that all kinds share |
 //! | `revival`, `region` | how rows are revived; a region with its rows, and how fast its answers leave |
-mod api;
 mod attribute;
 pub(crate) mod body;
 mod kind;
@@ -22,13 +21,13 @@ mod session;
 mod store;
 mod wire;
 
-pub(crate) use api::{Api, PathMatch};
 pub(crate) use attribute::{ADMIN_SEES, REQUIRED, Shape};
 pub(crate) use kind::{Body, Kind, Service, Tables};
 pub(crate) use lists::{
     Condition, ListQuery, Page, TAG_FILTERS, filters, is_set, linked, newest_first, sorts, values,
 };
 pub(crate) use region::{Limits, Region};
+pub(crate) use resource::{Api, PathMatch};
 pub(crate) use row::{Course, End, Row};
 pub use session::WorldOptions;
 pub(crate) use session::{Hooks, Session, id_in};

@@ -11,8 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-use super::api::Api;
-use super::resource;
+use super::resource::{self, Api};
 use super::row::Course;
 use super::session::{Rules, Session, WorldOptions};
 use super::store::{Store, Undo};

@@ -1,15 +1,108 @@
-//! The methods that all kinds share: lists, GET, POST, PUT and DELETE.
+//! The functions of a service, and the methods that all kinds share: lists, GET, POST, PUT and DELETE.
+use std::sync::LazyLock;
+
+use http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::api::{Api, PathMatch};
+use super::attribute::{POST, Shape};
 use super::body;
-use super::kind::{Body, Kind, Reference};
-use super::lists;
+use super::kind::{Kind, Reference, Tables};
+use super::lists::{self, ListQuery, Page};
 use super::row::Row;
-use super::session::Session;
-use super::wire::{Answer, Call, Result, refuse_if, status};
+use super::session::{Hooks, Session};
+use super::wire::{Answer, Call, Handled, Refusal, Result, refuse_if, status};
 
+pub(crate) struct Api {
+    /// The service's file in `assets/sandbox`.
+    pub(crate) tables: LazyLock<Tables>,
+    /// The hooks of the kinds that have some.
+    pub(crate) hooks: &'static [(&'static str, Hooks)],
+    /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to other
+    /// calls. The path is the part below the service's root.
+    pub(crate) own: fn(&mut Session<'_>, &Call<'_>, &[&str]) -> Handled,
+    /// Reads the parameters of a list.
+    pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,
+    /// Returns the body of a list.
+    pub(crate) page: fn(&'static Kind, &Call<'_>, Page) -> Value,
+    /// Puts a refusal into the service's own shape.
+    pub(crate) refuse: fn(Refusal, &Call<'_>) -> Answer,
+}
+
+/// The collection or resource that a path leads to.
+pub(crate) struct PathMatch<'p> {
+    pub(crate) kind: &'static Kind,
+    /// The parent's id in the path.
+    pub(crate) parent: Option<&'p str>,
+    /// The segments after the collection.
+    pub(crate) rest: &'p [&'p str],
+}
+
+impl Api {
+    /// Returns the service's type in the catalog, which follows the region in the paths of its calls.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.tables.service.kind
+    }
+
+    /// Answers a call for the service's versions, which needs no token.
+    pub(crate) fn versions(&self, call: &Call<'_>) -> Option<Answer> {
+        let service = self.tables.service;
+        let status = match (call.method.as_str(), call.segments().as_slice()) {
+            ("GET", []) => StatusCode::from_u16(service.versions_status).ok()?,
+            ("GET", ["versions"]) => StatusCode::OK,
+            ("GET", [one]) if service.catalog.strip_prefix('/') == Some(*one) => StatusCode::OK,
+            _ => return None,
+        };
+        let root = call.url.trim_end_matches('/').trim_end_matches("/versions");
+        let root = root.trim_end_matches(service.catalog);
+        let links = json!([{"rel": "self", "href": format!("{root}{}", service.endpoint)}]);
+        let version = |version: &&str| {
+            let mut words = version.split(' ');
+            let mut next = || words.next();
+            let mut shown = json!({"id": next(), "status": next(), "links": links});
+            if let (Some(first), Some(last)) = (next(), next()) {
+                shown["min_version"] = first.into();
+                shown["version"] = last.into();
+            }
+            shown
+        };
+        let versions: Value = service.versions.iter().map(version).collect();
+        Some(Answer::json(status, json!({"versions": versions})))
+    }
+
+    /// Returns the part of a path below a root of the service; `None` if the path has no such root.
+    pub(crate) fn below<'p>(&self, path: &'p [&'p str]) -> Option<&'p [&'p str]> {
+        let mut roots = self.tables.service.roots.iter();
+        roots.find_map(|root| Some(strip(root, path)?.1))
+    }
+
+    /// Returns the collection or resource of a path below the root; the longest path of a kind wins.
+    pub(crate) fn match_path<'p>(&'static self, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
+        let matches = self.tables.kinds.iter().filter_map(|kind| {
+            let (parent, rest) = strip(kind.path, path)?;
+            Some(PathMatch { kind, parent, rest })
+        });
+        matches.min_by_key(|matched| matched.rest.len())
+    }
+}
+
+/// Returns the segment of a path that stands for `*` in a pattern, and the rest after the pattern; `None` if the path
+/// does not begin like it.
+fn strip<'p>(pattern: &str, path: &'p [&'p str]) -> Option<(Option<&'p str>, &'p [&'p str])> {
+    let (mut parent, mut rest) = (None, path);
+    for word in pattern.split('/').filter(|word| !word.is_empty()) {
+        let (first, below) = rest.split_first()?;
+        match word {
+            "*" => parent = Some(*first),
+            word if word != *first => return None,
+            _ => {}
+        }
+        rest = below;
+    }
+    Some((parent, rest))
+}
+
+/// Answers a call of a service.
 pub(crate) fn route(
     session: &mut Session<'_>,
     api: &'static Api,
@@ -21,23 +114,19 @@ pub(crate) fn route(
     if let Some(answer) = (api.own)(session, call, path)? {
         return Ok(answer);
     }
-    let matched = api.match_path(path).ok_or_else(no_page)?;
-    answer(session, api, call, &matched)
-}
-
-fn answer(
-    session: &mut Session<'_>,
-    api: &Api,
-    call: &Call<'_>,
-    matched: &PathMatch<'_>,
-) -> Result<Answer> {
-    let kind = matched.kind;
-    let refuse = |name| Err(kind.refusal(name, &[]));
-    let parent = match (matched.parent, &kind.parent) {
-        (Some(text), Some(parent)) => Some((parent, parent_id(session, call, kind, text)?)),
+    let PathMatch { kind, parent, rest } = api.match_path(path).ok_or_else(no_page)?;
+    let parent = match (parent, kind.parent) {
+        (Some(text), Some(parent)) => match session.named(parent.kind, text) {
+            // A parent that does not exist counts as one without children if the kind's table says so.
+            Err(_) if kind.parent_may_be_gone && call.method != http::Method::POST => {
+                Some((parent, text.parse().unwrap_or_default()))
+            }
+            found => Some((parent, found?.id)),
+        },
         _ => None,
     };
-    match (call.method.as_str(), matched.rest) {
+    let refuse = |name| Err(kind.refusal(name, &[]));
+    match (call.method.as_str(), rest) {
         ("GET", rest @ ([] | ["detail"])) if rest.is_empty() || !kind.brief.is_empty() => {
             let mut query = (api.list_query)(session, kind, call)?;
             if rest.is_empty() && query.fields.is_empty() {
@@ -73,35 +162,20 @@ fn answer(
 }
 
 /// A kind's reference to its parent, and the parent's id; `None` if the path names no parent.
-type Above = Option<(&'static Reference, Uuid)>;
-
-/// Returns the id of the parent in a path. A parent that does not exist is refused, unless the kind's table says
-/// that it counts as one without children.
-fn parent_id(session: &Session<'_>, call: &Call<'_>, kind: &Kind, text: &str) -> Result<Uuid> {
-    let found = session.named(kind.parent.map_or("", |parent| parent.kind), text);
-    match found {
-        Err(_) if kind.parent_may_be_gone && call.method != http::Method::POST => {
-            Ok(text.parse().unwrap_or_default())
-        }
-        found => found.map(|row| row.id),
-    }
-}
+type Above = Option<(Reference, Uuid)>;
 
 /// Returns the row that a path names.
 fn find(session: &Session<'_>, kind: &'static Kind, above: Above, text: &str) -> Result<Row> {
-    match above {
-        None => session.named(kind.name, text),
-        Some((parent, id)) => session
-            .store
-            .of(kind.name, parent.attribute, id)
-            .find(|row| match kind.key {
-                "id" => row.id.to_string() == text,
-                key => row.text(key) == text,
-            })
-            .filter(|row| session.sees(row))
-            .cloned()
-            .ok_or_else(|| kind.missing_in(id, text)),
-    }
+    let Some((parent, id)) = above else {
+        return session.named(kind.name, text);
+    };
+    let is_it = |row: &&Row| match kind.key {
+        "id" => row.id.to_string() == text,
+        key => row.text(key) == text,
+    };
+    let mut rows = session.store.of(kind.name, parent.attribute, id);
+    let row = rows.find(is_it).filter(|row| session.sees(row));
+    row.cloned().ok_or_else(|| kind.missing_in(id, text))
 }
 
 fn wrapped(kind: &Kind, shown: Value) -> Value {
@@ -128,39 +202,38 @@ fn create(
 ) -> Result<Answer> {
     let body = call.json();
     refuse_if(!session.caller.writes(), || kind.forbidden("create"))?;
-    session.with_contents = kind.has_contents();
-    let shown = |session: &Session<'_>, id| {
-        let row = session.get(kind.name, id);
-        let fields: Vec<&str> = kind.new.split_whitespace().collect();
-        row.map_or(Value::Null, |row| session.shown(row, &fields))
-    };
-    let answer = |body| Answer::json(status(kind.created), body);
-    if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
-        refuse_if(!kind.has_bulk, || kind.refusal("no_bulk", &[]))?;
-        let mut made = Vec::new();
-        for item in items {
-            let id = create_one(session, kind, above, item)?;
-            made.push(shown(session, id));
+    let is_contents = |shape: &Shape| matches!(shape, Shape::Children(_));
+    let mut attributes = kind.attributes.iter();
+    session.with_contents = attributes.any(|it| it.is(POST) && is_contents(&it.shape));
+    let shown = match body.get(kind.plural).and_then(Value::as_array) {
+        Some(items) => {
+            refuse_if(!kind.has_bulk, || kind.refusal("no_bulk", &[]))?;
+            let made = items.iter().map(|it| create_one(session, kind, above, it));
+            json!({kind.plural: made.collect::<Result<Value>>()?})
         }
-        return Ok(answer(json!({kind.plural: made})));
-    }
-    let id = create_one(session, kind, above, inner(kind, &body)?)?;
-    Ok(answer(wrapped(kind, shown(session, id))))
+        None => {
+            let made = create_one(session, kind, above, inner(kind, &body)?)?;
+            wrapped(kind, made)
+        }
+    };
+    Ok(Answer::json(status(kind.created), shown))
 }
 
+/// Creates a row, and returns what the answer shows of it.
 fn create_one(
     session: &mut Session<'_>,
     kind: &'static Kind,
     above: Above,
     given: &Value,
-) -> Result<Uuid> {
-    let empty = Body::new();
-    let mut given = given.as_object().unwrap_or(&empty).clone();
+) -> Result<Value> {
+    let mut given = given.as_object().cloned().unwrap_or_default();
     if let Some((parent, id)) = above {
         given.insert(parent.attribute.to_owned(), id.to_string().into());
     }
     let body = body::check(session, kind, &given, true)?;
-    session.create_in(kind, &body)
+    let id = session.create_in(kind, &body)?;
+    let row = session.get(kind.name, id);
+    Ok(row.map_or(Value::Null, |row| session.part(row, kind.new)))
 }
 
 fn update(
@@ -172,9 +245,8 @@ fn update(
 ) -> Result<Answer> {
     let body = call.json();
     // An invalid body is refused before the row is read, a missing body after it.
-    let empty = Body::new();
-    let given = body.get(kind.singular).and_then(Value::as_object);
-    let checked = body::check(session, kind, given.unwrap_or(&empty), false)?;
+    let given = body.get(kind.singular).and_then(Value::as_object).cloned();
+    let checked = body::check(session, kind, &given.unwrap_or_default(), false)?;
     let mut row = find(session, kind, above, id)?;
     session.may_change(&row, "update")?;
     inner(kind, &body)?;

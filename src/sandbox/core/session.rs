@@ -175,9 +175,9 @@ impl Session<'_> {
         Value::Object(shown)
     }
 
-    /// Returns the attributes of a row that are named in a text, separated by spaces.
+    /// Returns the attributes of a row that a text names, separated by spaces; all if it names none.
     pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
-        self.shown(row, &names.split(' ').collect::<Vec<_>>())
+        self.shown(row, &names.split_whitespace().collect::<Vec<_>>())
     }
 
     /// Returns the JSON view of a row after a call has changed it.
