@@ -200,10 +200,8 @@ impl Scenario {
 
     /// Returns the name of the region of one of the past deletions.
     pub fn region_of<'s>(&'s self, deletion: &'s PastDeletion) -> &'s str {
-        let named = deletion.region.as_deref();
-        named
-            .or(self.regions.first().map(String::as_str))
-            .unwrap_or_default()
+        let region = deletion.region.as_ref().or(self.regions.first());
+        region.map_or("", String::as_str)
     }
 
     /// Returns the names of the built-in scenarios.
@@ -299,6 +297,8 @@ impl World {
         words: &mut Saved,
         now: DateTime<Utc>,
     ) -> Result<(), String> {
+        let token = self.keystone.log_in(&call.user, now);
+        let token = token.ok_or_else(|| format!("as: no user {}", call.user))?;
         let region = call.region.as_deref();
         let region = region.or(self.region_names().next()).unwrap_or_default();
         let service = service(&call.service);
@@ -313,13 +313,8 @@ impl World {
         let root = service.roots.first().copied().unwrap_or_default();
         let request = Request::builder()
             .method(call.method.as_str())
-            .uri(format!("/{region}/{}{root}{path}", service.kind));
-        let token = self.keystone.log_in(&call.user, now);
-        let request = request
-            .header(
-                "x-auth-token",
-                token.ok_or_else(|| format!("as: no user {}", call.user))?,
-            )
+            .uri(format!("/{region}/{}{root}{path}", service.kind))
+            .header("x-auth-token", token)
             .header(header::CONTENT_TYPE, "application/json")
             .body(body)
             .map_err(|error| format!("{} {path}: {error}", call.method))?;

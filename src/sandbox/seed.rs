@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use http::{HeaderMap, Method};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::core::{Body, Call, Session, refuse_if, resource};
@@ -148,14 +148,9 @@ impl Seed {
             builder.run(step)?;
         }
         builder.lists.remove("members");
-        let mut made: Map<String, Value> = builder
-            .lists
-            .into_iter()
-            .map(|(name, ids)| (name, ids.into()))
-            .collect();
-        let external = builder.words.remove("external");
-        made.insert("external_network".to_owned(), external.into());
-        Ok(made.into())
+        let mut made = json!(builder.lists);
+        made["external_network"] = builder.words.remove("external").into();
+        Ok(made)
     }
 }
 

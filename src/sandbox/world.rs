@@ -8,9 +8,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::core::{
-    Answer, Api, Call, Course, Ids, Refusal, Region, Undo, WorldOptions, query_pairs, revival,
-};
+use super::core::{Answer, Api, Call, Course, Ids, Refusal, Region, Undo, WorldOptions, revival};
 use super::faults::{Action, CallFacts, Faults};
 use super::keystone::Keystone;
 use super::{cinder, glance, neutron, nova, octavia};
@@ -132,8 +130,7 @@ impl World {
             return self.reply(request, None, answer, None, now);
         };
         let call = call_of(request, &self.base_url, &path, below);
-        let region = endpoint.map(|(index, _)| index);
-        let api = endpoint.map(|(_, api)| api);
+        let (region, api) = endpoint.unzip();
         let name = region.and_then(|index| self.regions.get(index));
         let name = name.map(|region| region.name.as_str());
         let facts = CallFacts::of(&call, &path, name, api);
@@ -208,7 +205,7 @@ impl World {
                 answer = Answer::no_content();
             }
         } else if let Some(after) = action.recreate_after_ms
-            && answer.is_success()
+            && answer.status.is_success()
         {
             self.revivals.push(Revival {
                 at: now + TimeDelta::milliseconds(after.try_into().unwrap_or(i64::MAX / 4)),
@@ -316,10 +313,8 @@ impl World {
 
     /// Returns the logged calls with a number greater than `after`, oldest first.
     pub(super) fn log_after(&self, after: u64) -> impl Iterator<Item = &LoggedCall> {
-        let first = self.log.front().map_or(0, |call| call.seq);
-        let skip = after.saturating_add(1).saturating_sub(first);
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-        self.log.iter().skip(skip)
+        let first = self.log.partition_point(|call| call.seq <= after);
+        self.log.range(first..)
     }
 
     /// Empties the log and restarts its numbering at 1.
@@ -341,10 +336,11 @@ pub(super) fn call_of<'a>(
     let decoded = percent_decode_str(below).decode_utf8_lossy();
     let trimmed = decoded.trim_end_matches('/');
     let host = request.headers().get(header::HOST);
+    let query = request.uri().query().unwrap_or_default().as_bytes();
     Call {
         method: request.method(),
         path: trimmed.strip_suffix(".json").unwrap_or(trimmed).to_owned(),
-        query: query_pairs(request.uri().query().unwrap_or_default()),
+        query: url::form_urlencoded::parse(query).into_owned().collect(),
         headers: request.headers(),
         body: request.body(),
         // Links repeat the host that the client used, as Neutron's and Octavia's do.

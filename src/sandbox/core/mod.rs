@@ -32,6 +32,4 @@ pub(crate) use row::{Course, End, Row};
 pub use session::WorldOptions;
 pub(crate) use session::{Hooks, Session, id_in};
 pub(crate) use store::{Ids, Store, Undo, number_of};
-pub(crate) use wire::{
-    Answer, Call, Caller, Content, Handled, Refusal, Result, query_pairs, refuse_if, title,
-};
+pub(crate) use wire::{Answer, Call, Caller, Content, Handled, Refusal, Result, refuse_if, title};

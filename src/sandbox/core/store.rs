@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -25,7 +25,7 @@ struct Table {
 }
 
 /// A changed row, as it was before the change; without `before`, the row did not exist.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Undo {
     pub(crate) kind: &'static str,
     pub(crate) id: Uuid,
@@ -46,12 +46,11 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(kinds: impl Iterator<Item = &'static Kind>, seed: u64) -> Self {
         let table = |(rank, kind): (usize, &'static Kind)| {
-            let (rows, index) = (BTreeMap::new(), BTreeSet::new());
             let table = Table {
                 kind,
                 rank,
-                rows,
-                index,
+                rows: BTreeMap::new(),
+                index: BTreeSet::new(),
             };
             (kind.name, table)
         };
@@ -72,11 +71,10 @@ impl Store {
 
     /// Returns the kind with a name, which must be in one of the tables.
     pub(crate) fn kind(&self, kind: &str) -> &'static Kind {
-        let known = self.tables.get(kind);
-        known.map_or_else(
-            || unreachable!("no table has the kind {kind}"),
-            |table| table.kind,
-        )
+        match self.tables.get(kind) {
+            Some(table) => table.kind,
+            None => unreachable!("no table has the kind {kind}"),
+        }
     }
 
     pub(crate) fn rank(&self, kind: &str) -> usize {
@@ -93,16 +91,6 @@ impl Store {
         self.tables.get(kind)?.rows.get(&id)
     }
 
-    /// Lists the rows of a kind, by ascending id, after an id.
-    pub(crate) fn all_after(
-        &self,
-        kind: &str,
-        after: Option<Uuid>,
-    ) -> impl Iterator<Item = &Row> + use<'_> {
-        let rows = self.list_with_deleted(kind, after);
-        rows.filter(|row| !row.is_deleted)
-    }
-
     /// Lists the rows of a kind with the deleted rows that it keeps, by ascending id, after an id.
     pub(crate) fn list_with_deleted(
         &self,
@@ -111,13 +99,13 @@ impl Store {
     ) -> impl Iterator<Item = &Row> + use<'_> {
         let start = after.map_or(Unbounded, Excluded);
         let table = self.tables.get(kind).into_iter();
-        table
-            .flat_map(move |table| table.rows.range((start, Unbounded)))
-            .map(|(_, row)| row)
+        let rows = table.flat_map(move |table| table.rows.range((start, Unbounded)));
+        rows.map(|(_, row)| row)
     }
 
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Row> + use<'_> {
-        self.all_after(kind, None)
+        let rows = self.list_with_deleted(kind, None);
+        rows.filter(|row| !row.is_deleted)
     }
 
     /// Lists the rows of a kind whose indexed attribute has, or contains, an id; by rank and id.
@@ -127,8 +115,8 @@ impl Store {
         attribute: &str,
         id: Uuid,
     ) -> impl Iterator<Item = &Row> + use<'_> {
-        self.entries(kind, attribute, id.as_u128())
-            .map(|(row, _)| row)
+        let rows = self.ranked(kind, attribute, id.as_u128());
+        rows.map(|(row, _)| row)
     }
 
     /// Returns the ids of the rows that `of` lists.
@@ -148,37 +136,26 @@ impl Store {
         attribute: &str,
         text: &str,
     ) -> impl Iterator<Item = &Row> + use<'_> {
-        self.entries(kind, attribute, key(text)).map(|(row, _)| row)
+        self.ranked(kind, attribute, key(text)).map(|(row, _)| row)
     }
 
-    /// Lists the rows that `of` lists, with their ranks: for the ports of a subnet, their addresses as numbers.
+    /// Lists the rows of a key, such as an id, with their ranks: for the ports of a subnet, their addresses as numbers.
     pub(crate) fn ranked(
-        &self,
-        kind: &str,
-        attribute: &str,
-        id: Uuid,
-    ) -> impl DoubleEndedIterator<Item = (&Row, u128)> + use<'_> {
-        self.entries(kind, attribute, id.as_u128())
-    }
-
-    /// Lists the rows of a key with their ranks.
-    fn entries(
         &self,
         kind: &str,
         attribute: &str,
         key: u128,
     ) -> impl DoubleEndedIterator<Item = (&Row, u128)> + use<'_> {
-        let table = self.tables.get(kind);
-        let position = table.and_then(|table| position(table.kind, attribute));
-        table
-            .zip(position)
-            .into_iter()
-            .flat_map(move |(table, position)| {
-                let first = (position, key, 0, Uuid::nil());
-                let last = (position, key, u128::MAX, Uuid::max());
-                let range = table.index.range((Included(first), Included(last)));
-                range.filter_map(|(_, _, rank, id)| Some((table.rows.get(id)?, *rank)))
-            })
+        let table = self.tables.get(kind).and_then(|table| {
+            let mut indexed = table.kind.indexed.iter();
+            Some((table, indexed.position(|known| *known == attribute)?))
+        });
+        table.into_iter().flat_map(move |(table, position)| {
+            let first = (position, key, 0, Uuid::nil());
+            let last = (position, key, u128::MAX, Uuid::max());
+            let range = table.index.range(first..=last);
+            range.filter_map(|(_, _, rank, id)| Some((table.rows.get(id)?, *rank)))
+        })
     }
 
     /// Lists a row and all rows that are deleted with it, parents before children.
@@ -272,20 +249,15 @@ impl Store {
     }
 }
 
-fn position(kind: &Kind, attribute: &str) -> Option<usize> {
-    kind.indexed.iter().position(|known| *known == attribute)
-}
-
 /// Returns the key of a text.
 fn key(text: &str) -> u128 {
-    match text.parse::<Uuid>() {
-        Ok(id) => id.as_u128(),
-        Err(_) => {
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            hasher.finish().into()
-        }
-    }
+    let hash = || {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        hasher.finish().into()
+    };
+    text.parse()
+        .map_or_else(|_| hash(), |id: Uuid| id.as_u128())
 }
 
 /// Returns an address as a number.
@@ -298,18 +270,17 @@ pub(crate) fn number_of(address: IpAddr) -> u128 {
 
 fn entries_of(row: &Row) -> impl Iterator<Item = Entry> + use<'_> {
     let attributes = row.kind.indexed.iter().enumerate();
-    attributes
-        .filter_map(|(position, name)| Some((position, row.get(name)?)))
-        .flat_map(move |(position, value)| {
-            let items = match value {
-                Value::Array(items) => items.as_slice(),
-                single => std::slice::from_ref(single),
-            };
-            items.iter().filter_map(move |item| {
-                let (text, rank) = key_in(item)?;
-                (!text.is_empty()).then(|| (position, key(text), rank, row.id))
-            })
+    let values = attributes.filter_map(|(position, name)| Some((position, row.get(name)?)));
+    values.flat_map(move |(position, value)| {
+        let items = match value {
+            Value::Array(items) => items.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        items.iter().filter_map(move |item| {
+            let (text, rank) = key_in(item)?;
+            (!text.is_empty()).then(|| (position, key(text), rank, row.id))
         })
+    })
 }
 
 /// Returns the text by which an item is indexed, and its rank: an object of a list is indexed by its first id, and
@@ -318,15 +289,11 @@ fn key_in(item: &Value) -> Option<(&str, u128)> {
     let Value::Object(part) = item else {
         return Some((item.as_str()?, 0));
     };
-    let text = part
-        .iter()
-        .find(|(name, value)| name.ends_with("_id") && value.is_string())
-        .and_then(|(_, value)| value.as_str())?;
+    let mut ids = part.iter().filter(|(name, _)| name.ends_with("_id"));
+    let text = ids.find_map(|(_, value)| value.as_str())?;
     let address = part.get("ip_address").and_then(Value::as_str);
-    let rank = address
-        .and_then(|address| address.parse().ok())
-        .map_or(0, number_of);
-    Some((text, rank))
+    let address = address.and_then(|address| address.parse().ok());
+    Some((text, address.map_or(0, number_of)))
 }
 
 pub(crate) struct Ids {

@@ -22,10 +22,8 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Returns the first value of a query parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        let found = self.query.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -45,10 +43,8 @@ impl Call<'_> {
 
     /// Returns the segments of the path, without empty ones.
     pub(crate) fn segments(&self) -> Vec<&str> {
-        self.path
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .collect()
+        let segments = self.path.split('/');
+        segments.filter(|part| !part.is_empty()).collect()
     }
 }
 
@@ -109,10 +105,6 @@ impl Answer {
     pub(crate) fn with(mut self, name: HeaderName, value: String) -> Self {
         self.headers.push((name, value));
         self
-    }
-
-    pub(crate) fn is_success(&self) -> bool {
-        self.status.is_success()
     }
 
     pub(crate) fn into_response(self) -> http::Response<Bytes> {
@@ -223,13 +215,6 @@ pub(crate) fn status(code: u16) -> StatusCode {
 /// Returns the reason phrase of a status.
 pub(crate) fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
-}
-
-/// Decodes a query string into pairs, in order.
-pub(crate) fn query_pairs(query: &str) -> Vec<(String, String)> {
-    url::form_urlencoded::parse(query.as_bytes())
-        .into_owned()
-        .collect()
 }
 
 /// The rights of a token.

@@ -95,7 +95,7 @@ pub(super) fn ranges(subnet: &Row) -> Vec<(IpAddr, IpAddr)> {
 
 /// Returns the port that has an address.
 pub(super) fn port_with(store: &Store, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
-    let mut ports = store.ranked("port", "fixed_ips", subnet);
+    let mut ports = store.ranked("port", "fixed_ips", subnet.as_u128());
     let port = ports.find(|(_, number)| *number == number_of(address));
     port.map(|(port, _)| port.id)
 }
@@ -110,7 +110,7 @@ pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
     let ranges = ranges(subnet).into_iter();
     let mut ranges = ranges.map(|(start, end)| number_of(start)..=number_of(end));
     let used = || {
-        let ports = store.ranked("port", "fixed_ips", subnet.id);
+        let ports = store.ranked("port", "fixed_ips", subnet.id.as_u128());
         ports.map(|(_, number)| number)
     };
     let Some(highest) = used().next_back() else {
