@@ -20,10 +20,10 @@
 //! call, undoes a call with the fault `keep`, and revives deleted resources. A service can also act on the rows of
 //! another: a balancer has a port, and a server has ports and volumes, which are deleted or freed with it.
 //!
-//! A *kind* is data: the tables in `assets/sandbox` have its names, its attributes, which rows are deleted with
-//! a row of it, and which rows block the deletion. A *service* is data too: its paths, its versions, and its words
-//! for each reason to refuse a call. A rule that no table can express is a *hook*: addresses, router interfaces,
-//! trunks, VIPs, changes that take time. A session finds the hooks by the name of their kind, so the core
+//! A *kind* is data: the tables in `assets/sandbox` have its names, its attributes, what only admins may do, which rows
+//! are deleted with a row of it, and which rows block the deletion. A *service* is data too: its paths, its versions,
+//! and its words for each reason to refuse a call. A rule that no table can express is a *hook*: addresses, router
+//! interfaces, trunks, VIPs, changes that take time. A session finds the hooks by the name of their kind, so the core
 //! imports no service. Keystone is a service like the other ones, but all regions share it.
 //!
 //! # Time

@@ -13,7 +13,9 @@
 //! | `j` | names the project that owns the row |
 //! | `r` | names the parent: not given within the parent's own creation |
 //! | `g` | is given only within the creation of a parent |
+//! | `o` | is stored by the hooks of its kind alone, by rules of its own |
 //! | `b` | gets back the values that a call removed from it, when the rows that the call deleted are revived |
+use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) const FILTERS: char = 'f';
@@ -28,12 +30,38 @@ pub(crate) const INDEXED: char = 'i';
 pub(crate) const PROJECT: char = 'j';
 pub(crate) const PARENT: char = 'r';
 pub(crate) const WITHIN: char = 'g';
+pub(crate) const OWN_RULES: char = 'o';
 pub(crate) const REVIVED: char = 'b';
+
+/// `KIND.ATTRIBUTE`: an attribute of another kind that names rows of this one. For a parent, and for [`Shape::Row`]: the
+/// kind of the row that is named, and the attribute of this kind that names it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "&'static str")]
+pub(crate) struct Reference {
+    pub(crate) kind: &'static str,
+    pub(crate) attribute: &'static str,
+}
+
+impl TryFrom<&'static str> for Reference {
+    type Error = &'static str;
+
+    fn try_from(text: &'static str) -> Result<Self, Self::Error> {
+        let parts = text.split_once('.');
+        let (kind, attribute) = parts.ok_or("a reference is KIND.ATTRIBUTE")?;
+        Ok(Self { kind, attribute })
+    }
+}
 
 /// The form of a value in a body.
 pub(crate) enum Shape {
     /// `-`: no body may set it.
     Shown,
+    /// `row:KIND.ATTRIBUTE:NAME,NAME`: the attributes NAME of the row of KIND that ATTRIBUTE names, as an object; the bare
+    /// value of a single NAME. No body may set it.
+    Row(Reference, &'static str),
+    /// `rows:KIND.ATTRIBUTE:NAME,NAME`: a list of the same, of all rows of KIND whose ATTRIBUTE names this row; without a
+    /// NAME, of all attributes. No body may set it.
+    Rows(Reference, &'static str),
     /// `any`: stored as it is given.
     Any,
     /// `text:N`: of at most this many characters; `text`: of any length.
@@ -91,8 +119,11 @@ impl Attribute {
 
 fn shape(word: &'static str) -> Option<Shape> {
     let (word, rest) = word.split_once(':').unwrap_or((word, ""));
+    let (reference, names) = rest.split_once(':').unwrap_or((rest, ""));
     Some(match word {
         "-" => Shape::Shown,
+        "row" => Shape::Row(reference.try_into().ok()?, names),
+        "rows" => Shape::Rows(reference.try_into().ok()?, names),
         "any" => Shape::Any,
         "text" if rest.is_empty() => Shape::Text(usize::MAX),
         "text" => Shape::Text(rest.parse().ok()?),

@@ -112,7 +112,7 @@ impl Check<'_> {
         let wrong = |reason: &str| Err(self.invalid(name, value, reason));
         let not = |what: &str| wrong(&format!("'{}' is not a valid {what}.", plain(value)));
         let fits = match shape {
-            Shape::Any | Shape::Shown => true,
+            Shape::Any | Shape::Shown | Shape::Row(..) | Shape::Rows(..) => true,
             Shape::Text(max) => match text {
                 None => return not("string"),
                 Some(text) if text.chars().count() > *max => {
@@ -125,8 +125,9 @@ impl Check<'_> {
                 items.is_some_and(|items| items.iter().all(Value::is_string))
             }
             Shape::Flag => {
-                let wrong = || self.kind.refusal("not_a_flag", &[&name, &plain(value)]);
-                return flag(value).map(Value::Bool).ok_or_else(wrong);
+                let flag = plain(value).to_ascii_lowercase().parse().map(Value::Bool);
+                let wrong = |_| self.kind.refusal("not_a_flag", &[&name, &plain(value)]);
+                return flag.map_err(wrong);
             }
             Shape::Number(least, most) => {
                 let given = value.as_i64().or_else(|| text?.trim().parse().ok());
@@ -140,7 +141,11 @@ impl Check<'_> {
                 Some(Ok(id)) => return Ok(id.to_string().into()),
                 _ => return not("UUID"),
             },
-            Shape::Ref(kind) => return self.reference(name, kind, value),
+            Shape::Ref(kind) => {
+                let id = self.value(name, &Shape::Id, value)?;
+                self.session.named(kind, id.as_str().unwrap_or_default())?;
+                return Ok(id);
+            }
             Shape::Address => text.is_some_and(|text| text.parse::<IpAddr>().is_ok()),
             Shape::Prefixes => return self.prefixes(name, value),
             Shape::Map => value.is_object(),
@@ -159,12 +164,6 @@ impl Check<'_> {
             true => Ok(value.clone()),
             false => not("value"),
         }
-    }
-
-    fn reference(&self, name: &str, kind: &str, value: &Value) -> Result<Value> {
-        let id = self.value(name, &Shape::Id, value)?;
-        self.session.named(kind, id.as_str().unwrap_or_default())?;
-        Ok(id)
     }
 
     fn prefixes(&self, name: &str, value: &Value) -> Result<Value> {
@@ -192,15 +191,6 @@ impl Check<'_> {
             ..*self
         };
         inner.body(body).map(Value::Object)
-    }
-}
-
-fn flag(value: &Value) -> Option<bool> {
-    match value {
-        Value::Bool(flag) => Some(*flag),
-        Value::String(word) if word.eq_ignore_ascii_case("true") => Some(true),
-        Value::String(word) if word.eq_ignore_ascii_case("false") => Some(false),
-        _ => None,
     }
 }
 

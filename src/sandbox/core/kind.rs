@@ -5,27 +5,18 @@
 //! `NAME = "STATUS [TYPE] MESSAGE"`: without a type, the name is the type; `{0}`, `{1}` … are values that the code
 //! passes. The refusals of the core have names in small letters: in their messages, `{0}` is the kind.
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::attribute::{Attribute, FILTERS, INDEXED};
+use super::attribute::{Attribute, FILTERS, INDEXED, Reference};
 use super::wire::Refusal;
 
 /// Attributes by name, as a body has them.
 pub(crate) type Body = Map<String, Value>;
-
-/// `KIND.ATTRIBUTE`: an attribute of another kind that names rows of this one. For a parent: the parent's kind, and the
-/// attribute of this kind that names the parent.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "&'static str")]
-pub(crate) struct Reference {
-    pub(crate) kind: &'static str,
-    pub(crate) attribute: &'static str,
-}
 
 /// Rows that block the deletion of the row that they name.
 #[derive(Deserialize)]
@@ -39,15 +30,15 @@ pub(crate) struct Blocker {
 }
 
 /// `TYPE: MESSAGE`, or a message alone.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(from = "&'static str")]
 pub(crate) struct Message {
     kind: &'static str,
     text: &'static str,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Service {
     /// The service's type in the catalog, which follows the region in the paths of its calls.
     pub(crate) kind: &'static str,
@@ -58,26 +49,20 @@ pub(crate) struct Service {
     /// Format of times, in the syntax of `chrono`.
     pub(crate) times: &'static str,
     /// Whether lists compare texts ignoring case.
-    #[serde(default)]
     pub(crate) ignores_case: bool,
     /// Whether the service reports a row that the caller may not see as missing; if false, it reports the row as
     /// forbidden. If true, a new row also has an update time.
-    #[serde(default)]
     pub(crate) hides: bool,
     /// The path after the service's URL in the links of its versions.
-    #[serde(default)]
     pub(crate) endpoint: &'static str,
     /// The path after the service's URL in the catalog.
-    #[serde(default)]
     pub(crate) catalog: &'static str,
     /// The service's versions: the id and the status of each, and its first and last microversion if it has some.
-    #[serde(default)]
     pub(crate) versions: Vec<&'static str>,
     /// The status of the answer with the service's versions.
     #[serde(default = "code::<200>")]
     pub(crate) versions_status: u16,
     /// The service's own words for verbs such as `create` and `update` in a refusal.
-    #[serde(default)]
     verbs: BTreeMap<&'static str, &'static str>,
     /// The section `[refusals]`.
     #[serde(skip)]
@@ -85,13 +70,12 @@ pub(crate) struct Service {
 }
 
 /// The table of a kind.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Table {
     /// The kind's name, unique in a region.
     pub(crate) name: &'static str,
     /// The key around one resource in a body; usually the name.
-    #[serde(default)]
     pub(crate) singular: &'static str,
     /// The key around a list in a body.
     pub(crate) plural: &'static str,
@@ -101,8 +85,13 @@ pub(crate) struct Table {
     pub(crate) parent: Option<Reference>,
     /// Whether a parent that does not exist counts as one without children. Otherwise, and for a POST, the call is
     /// refused.
-    #[serde(default)]
     pub(crate) parent_may_be_gone: bool,
+    /// Whether everybody who sees the parent sees a row.
+    pub(crate) seen_with_parent: bool,
+    /// The calls that raise the parent's revision number, of `create` and `delete`.
+    pub(crate) revises_parent: Vec<&'static str>,
+    /// What only admins may do to a row, of `get`, `create`, `update` and `delete`.
+    pub(crate) admin_only: Vec<&'static str>,
     /// The attribute by which a path names a row. If the path names no parent, this attribute must be indexed, except
     /// an `id` that is the row's own.
     #[serde(default = "id")]
@@ -116,34 +105,25 @@ pub(crate) struct Table {
     #[serde(default = "code::<204>")]
     pub(crate) deleted: u16,
     /// The attributes that the answer to POST shows; all when missing.
-    #[serde(default)]
     pub(crate) new: &'static str,
     /// The attributes that a list shows, if the list with all attributes is at `detail` below the list's path.
-    #[serde(default)]
     pub(crate) brief: &'static str,
     /// Whether a body has the attributes themselves, without a key around them.
-    #[serde(default)]
     pub(crate) is_bare: bool,
     /// Whether attributes are stored that the kind does not have.
-    #[serde(default)]
     pub(crate) is_open: bool,
     /// Whether POST takes a list.
-    #[serde(default)]
     pub(crate) has_bulk: bool,
     /// The revision number of a new row; `None` where the kind has none.
     pub(crate) first_revision: Option<u64>,
     /// Whether a list whose marker is gone starts from the beginning.
-    #[serde(default)]
     pub(crate) forgets_marker: bool,
     /// Whether deleted rows stay in the database, where only some rules see them.
-    #[serde(default)]
     pub(crate) keeps_deleted: bool,
     #[serde(deserialize_with = "attributes")]
     pub(crate) attributes: Vec<Attribute>,
     /// Rows that name a deleted row in one of these attributes are deleted with it, in this order.
-    #[serde(default)]
     pub(crate) takes: Vec<Reference>,
-    #[serde(default)]
     pub(crate) blocked_by: Vec<Blocker>,
 }
 
@@ -168,12 +148,6 @@ impl Deref for Kind {
 
     fn deref(&self) -> &Table {
         &self.table
-    }
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name)
     }
 }
 
@@ -236,11 +210,6 @@ impl Kind {
         self.attribute(name)
             .map_or(self.is_open, |attribute| attribute.is(FILTERS))
     }
-
-    /// Whether a path names a row by an indexed text, such as its name, instead of its id.
-    pub(crate) fn has_text_key(&self) -> bool {
-        self.indexed.contains(&self.key)
-    }
 }
 
 impl Blocker {
@@ -280,6 +249,9 @@ impl Tables {
         let kind = |value: &'static Value| {
             let table = Table::deserialize(value);
             let mut table = table.map_err(|error| format!("{}: {error}", value["name"]))?;
+            if [table.name, table.plural, table.path, table.missing.text].contains(&"") {
+                return Err(format!("{value}: name, plural, path or missing is missing"));
+            }
             if table.singular.is_empty() {
                 table.singular = table.name;
             }
@@ -293,17 +265,6 @@ impl Tables {
         let kinds = file["kind"].as_array().into_iter().flatten();
         let kinds = kinds.map(kind).collect::<Result<_, _>>()?;
         Ok(Self { service, kinds })
-    }
-}
-
-impl TryFrom<&'static str> for Reference {
-    type Error = &'static str;
-
-    fn try_from(text: &'static str) -> Result<Self, Self::Error> {
-        let (kind, attribute) = text
-            .split_once('.')
-            .ok_or("a reference is KIND.ATTRIBUTE")?;
-        Ok(Self { kind, attribute })
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `wire` | calls, the rights of their callers, and answers |
 //! | `attribute`, `kind` | services and their kinds, as tables |
 //! | `row`, `store` | one resource of any kind; all of them, with indexes, a journal and ids from a seed |
+//! | `options` | the options of a world |
 //! | `session` | the rights and the changes of a call, and the hooks: rules that no table can express |
 //! | `body`, `lists` | the checks of a body; filters, order and pages |
 //! | `resource` | the functions of a service; the methods that all kinds share |
@@ -13,6 +14,7 @@ mod attribute;
 pub(crate) mod body;
 mod kind;
 mod lists;
+mod options;
 mod region;
 pub(crate) mod resource;
 pub(crate) mod revival;
@@ -26,10 +28,10 @@ pub(crate) use kind::{Body, Kind, Service, Tables};
 pub(crate) use lists::{
     Condition, ListQuery, Page, TAG_FILTERS, filters, is_set, linked, newest_first, sorts, values,
 };
+pub use options::WorldOptions;
 pub(crate) use region::{Limits, Region};
 pub(crate) use resource::{Api, PathMatch};
 pub(crate) use row::{Course, End, Row};
-pub use session::WorldOptions;
 pub(crate) use session::{Hooks, Session, id_in};
 pub(crate) use store::{Ids, Store, Undo, number_of};
 pub(crate) use wire::{Answer, Call, Caller, Content, Handled, Refusal, Result, refuse_if, title};

@@ -11,11 +11,12 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
+use super::options::WorldOptions;
 use super::resource::{self, Api};
 use super::row::Course;
-use super::session::{Rules, Session, WorldOptions};
+use super::session::{Rules, Session};
 use super::store::{Store, Undo};
-use super::wire::{Answer, Call, Caller, Refusal, Result};
+use super::wire::{Answer, Call, Caller, Refusal, Result, refuse_if};
 
 pub(crate) struct Region {
     pub(crate) name: String,
@@ -125,10 +126,8 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.per_second < 0.0 || !self.per_second.is_finite() {
-            return Err("per_second: must be 0 or more".to_owned());
-        }
-        Ok(())
+        let is_wrong = self.per_second < 0.0 || !self.per_second.is_finite();
+        refuse_if(is_wrong, || "per_second: must be 0 or more".to_owned())
     }
 }
 
@@ -152,27 +151,22 @@ impl Pace {
     /// Returns the delay of the answer to a call that arrives at `now`. `extra` lengthens the time that the call takes.
     pub(crate) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
         let extra = TimeDelta::from_std(extra).unwrap_or(TimeDelta::MAX);
-        let mut start = now;
-        if let Some(next) = self.next {
-            start = start.max(next);
-        }
-        if self.limits.parallel > 0 {
-            while self.busy.len() >= self.limits.parallel as usize {
-                if let Some(Reverse(free)) = self.busy.pop() {
-                    start = start.max(free);
-                }
-            }
+        let mut start = self.next.map_or(now, |next| next.max(now));
+        let parallel = self.limits.parallel as usize;
+        while parallel > 0
+            && self.busy.len() >= parallel
+            && let Some(Reverse(free)) = self.busy.pop()
+        {
+            start = start.max(free);
         }
         if self.limits.per_second > 0.0 {
             let apart = TimeDelta::nanoseconds((1e9 / self.limits.per_second) as i64);
             self.next = start.checked_add_signed(apart);
         }
         let work = TimeDelta::milliseconds(self.limits.latency_ms.into());
-        let end = start
-            .checked_add_signed(work)
-            .and_then(|end| end.checked_add_signed(extra))
-            .unwrap_or(start);
-        if self.limits.parallel > 0 {
+        let work = work.checked_add(&extra).unwrap_or(TimeDelta::MAX);
+        let end = start.checked_add_signed(work).unwrap_or(start);
+        if parallel > 0 {
             self.busy.push(Reverse(end));
         }
         (end - now).to_std().unwrap_or_default()

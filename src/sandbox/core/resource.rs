@@ -5,9 +5,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::attribute::{POST, Shape};
+use super::attribute::{POST, Reference, Shape};
 use super::body;
-use super::kind::{Kind, Reference, Tables};
+use super::kind::{Kind, Tables};
 use super::lists::{self, ListQuery, Page};
 use super::row::Row;
 use super::session::{Hooks, Session};
@@ -150,6 +150,7 @@ pub(crate) fn route(
             (session.hooks(kind).deletable)(session, &row)?;
             session.check_revision(&row)?;
             (session.hooks(kind).delete)(session, &row, call)?;
+            session.revise_parent(&row, "delete");
             Ok(Answer::empty(kind.deleted))
         }
         (_, [] | [_]) => refuse("no_method"),

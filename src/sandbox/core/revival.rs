@@ -42,24 +42,15 @@ pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
             continue;
         };
         let before = renamed(before, &names);
-        match store.get(kind, before.id) {
-            Some(row) if row.id == id => {
-                let merged = merged(row, &before, &revived);
-                store.put(merged);
-            }
-            Some(_) => {}
-            None if has_parent(store, &before) => store.put(before),
-            None => {}
-        }
+        let parent = before.parent();
+        let has_parent = parent.is_none_or(|(kind, id)| store.get(kind, id).is_some());
+        let row = match store.get(kind, before.id) {
+            Some(row) if row.id == id => merged(row, &before, &revived),
+            None if has_parent => before,
+            _ => continue,
+        };
+        store.put(row);
     }
-}
-
-/// Whether the row's parent exists.
-fn has_parent(store: &Store, row: &Row) -> bool {
-    row.kind.parent.is_none_or(|parent| {
-        let id = row.id_of(parent.attribute);
-        id.is_none_or(|id| store.get(parent.kind, id).is_some())
-    })
 }
 
 fn renamed(mut row: Row, names: &Names) -> Row {
@@ -69,9 +60,7 @@ fn renamed(mut row: Row, names: &Names) -> Row {
     if let Some(id) = names.get(&row.id) {
         row.id = *id;
     }
-    for (_, value) in row.values_mut() {
-        rename(value, names);
-    }
+    row.values_mut().for_each(|value| rename(value, names));
     row
 }
 

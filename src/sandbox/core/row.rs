@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::attribute::{PROJECT, Shape, WITHIN};
+use super::attribute::{OWN_RULES, PROJECT, Shape, WITHIN};
 use super::kind::{Body, Kind};
 
 /// The course of a change that takes time, where a scenario or a fault wants an unusual one.
@@ -29,7 +29,7 @@ pub(crate) enum End {
     PutBack,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) kind: &'static Kind,
     pub(crate) id: Uuid,
@@ -117,11 +117,16 @@ impl Row {
         self.get(name)?.as_str()?.parse().ok()
     }
 
+    /// Returns the kind and the id of the row's parent.
+    pub(crate) fn parent(&self) -> Option<(&'static str, Uuid)> {
+        let parent = self.kind.parent?;
+        Some((parent.kind, self.id_of(parent.attribute)?))
+    }
+
     /// Returns the items of a list.
     pub(crate) fn items(&self, name: &str) -> &[Value] {
-        self.get(name)
-            .and_then(Value::as_array)
-            .map_or(&[], Vec::as_slice)
+        let items = self.get(name).and_then(Value::as_array);
+        items.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the attributes that are in no table, of a kind that may have any.
@@ -141,15 +146,16 @@ impl Row {
         self.values.retain(|(known, _)| *known != name);
     }
 
-    /// Sets the attributes of a checked body, but not its id, project and contents. A null clears an attribute that has
-    /// a value while nobody has set it; otherwise the null is stored.
+    /// Sets the attributes of a checked body, but not its id, its project, its contents, and what only hooks store. A
+    /// null clears an attribute that has a value while nobody has set it; otherwise the null is stored.
     pub(crate) fn apply(&mut self, body: &Body) {
         for (name, value) in body {
             let Some(attribute) = self.kind.attribute(name) else {
                 self.apply_other(name, value);
                 continue;
             };
-            if attribute.is(WITHIN) || attribute.is(PROJECT) || name == "id" {
+            let mut elsewhere = [WITHIN, PROJECT, OWN_RULES].into_iter();
+            if name == "id" || elsewhere.any(|letter| attribute.is(letter)) {
                 continue;
             }
             if value.is_null() && attribute.unset.is_some() {
@@ -168,8 +174,8 @@ impl Row {
         }
     }
 
-    /// Returns the attributes that were set, to be changed in place.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
-        self.values.iter_mut().map(|(name, value)| (*name, value))
+    /// Returns the values of the attributes that were set, to be changed in place.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.values.iter_mut().map(|(_, value)| value)
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::attribute::{ADMIN_SEES, Attribute, HIDDEN};
-use super::kind::{Body, Kind, Reference};
+use super::attribute::{ADMIN_SEES, Attribute, HIDDEN, Reference, Shape};
+use super::kind::{Body, Kind};
+use super::options::WorldOptions;
 use super::row::{Course, End, Row};
 use super::store::{Store, Undo};
 use super::wire::{Call, Caller, Handled, Refusal, Result, refuse_if};
@@ -54,7 +54,12 @@ impl Hooks {
         removed: |_, _| (),
         settle: |_, _| (),
         show: |_, _, _| None,
-        visible: |session, row| session.caller.owns(&row.project) || row.flag("shared"),
+        visible: |session, row| {
+            let parent = || row.parent().and_then(|(kind, id)| session.get(kind, id));
+            session.caller.owns(&row.project)
+                || row.flag("shared")
+                || (row.kind.seen_with_parent && parent().is_some_and(|it| session.sees(it)))
+        },
         writable: |session, row| session.caller.owns(&row.project),
         act: |_, _, _, _| Ok(None),
     };
@@ -63,45 +68,8 @@ impl Hooks {
 /// The hooks of all kinds that have some, by kind.
 pub(crate) type Rules = BTreeMap<&'static str, &'static Hooks>;
 
-/// Options of a world.
-#[derive(Clone, Debug)]
-pub struct WorldOptions {
-    /// The names of the regions, at least one. Each has its own services, below `/{region}/network` and so on.
-    pub regions: Vec<String>,
-    /// Seed of all ids: the same calls create the same ids.
-    pub seed: u64,
-    /// Whether a POST may name the id of the new resource.
-    pub keep_ids: bool,
-    /// Scheme and host of the catalog's URLs, e.g. `http://127.0.0.1:9000`.
-    pub base_url: String,
-    /// Lifetime of a token.
-    pub token_lifetime: Duration,
-    /// Neutron's `pagination_max_limit`: the most rows on a page, also if the call has no `limit`.
-    pub page_max: Option<usize>,
-    /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
-    /// databases whose unique key is image and member alone.
-    pub member_reuse: bool,
-    /// Whether Nova keeps a deleted server, so that it can be restored (`reclaim_instance_interval`).
-    pub soft_delete: bool,
-}
-
-impl Default for WorldOptions {
-    fn default() -> Self {
-        Self {
-            regions: vec!["RegionOne".to_owned()],
-            seed: 1,
-            keep_ids: false,
-            base_url: "http://sandbox.invalid".to_owned(),
-            token_lifetime: Duration::from_secs(4 * 60 * 60),
-            page_max: None,
-            member_reuse: true,
-            soft_delete: false,
-        }
-    }
-}
-
-/// How long a row stays pending by default.
-const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
+/// How many seconds a row stays pending by default.
+const SETTLES_AFTER_S: u32 = 1;
 
 pub(crate) struct Session<'a> {
     pub(crate) store: &'a mut Store,
@@ -129,8 +97,13 @@ impl Session<'_> {
         self.store
     }
 
+    /// Whether only admins may do this to rows of a kind, and the caller is none.
+    fn is_kept_from(&self, kind: &Kind, verb: &str) -> bool {
+        kind.admin_only.contains(&verb) && !self.caller.is_admin
+    }
+
     pub(crate) fn sees(&self, row: &Row) -> bool {
-        (self.hooks(row.kind).visible)(self, row)
+        !self.is_kept_from(row.kind, "get") && (self.hooks(row.kind).visible)(self, row)
     }
 
     /// Returns the value of an attribute; `None` if it is not shown.
@@ -145,15 +118,32 @@ impl Session<'_> {
         if let Some(value) = row.get(name) {
             return Some(value.clone());
         }
-        Some(match name {
-            "id" => row.id.to_string().into(),
-            "project_id" | "tenant_id" => row.project.to_string().into(),
-            "created_at" => row.time(row.created).into(),
-            "updated_at" => row.updated.map(|at| row.time(at)).into(),
-            "revision_number" => row.revision.into(),
-            "number" => row.number.into(),
+        Some(match (name, &attribute.shape) {
+            ("id", _) => row.id.to_string().into(),
+            ("project_id" | "tenant_id", _) => row.project.to_string().into(),
+            ("created_at", _) => row.time(row.created).into(),
+            ("updated_at", _) => row.updated.map(|at| row.time(at)).into(),
+            ("revision_number", _) => row.revision.into(),
+            ("number", _) => row.number.into(),
+            (_, Shape::Row(to, names)) => {
+                let other = self.store.referred(row, to.attribute, to.kind);
+                other.map(|other| self.part_or_value(other, names)).into()
+            }
+            (_, Shape::Rows(by, names)) => {
+                let others = self.store.of(by.kind, by.attribute, row.id);
+                let shown = others.map(|other| self.part_or_value(other, names));
+                shown.collect()
+            }
             _ => return attribute.unset.clone(),
         })
+    }
+
+    /// Returns the attributes of a row that a text names, or the bare value if it names only one.
+    fn part_or_value(&self, row: &Row, names: &str) -> Value {
+        match row.kind.attribute(names) {
+            Some(only) => self.value(row, only).unwrap_or_default(),
+            None => self.part(row, names),
+        }
     }
 
     /// Returns the JSON view of a row, or only the wanted attributes; unknown ones are skipped. The additional
@@ -175,9 +165,10 @@ impl Session<'_> {
         Value::Object(shown)
     }
 
-    /// Returns the attributes of a row that a text names, separated by spaces; all if it names none.
+    /// Returns the attributes of a row that a text names, separated by spaces or commas; all if it names none.
     pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
-        self.shown(row, &names.split_whitespace().collect::<Vec<_>>())
+        let names = names.split([' ', ',']).filter(|name| !name.is_empty());
+        self.shown(row, &names.collect::<Vec<_>>())
     }
 
     /// Returns the JSON view of a row after a call has changed it.
@@ -218,7 +209,8 @@ impl Session<'_> {
     /// Returns a copy of the row that an id in a path or a body names, if the caller may see it.
     pub(crate) fn named(&self, kind: &str, text: &str) -> Result<Row> {
         let kind = self.store.kind(kind);
-        let found = if kind.has_text_key() {
+        // A path names a row by its id, or by an indexed text, such as its name.
+        let found = if kind.indexed.contains(&kind.key) {
             let rows = self.store.list_by_text(kind.name, kind.key, text);
             let rows = rows.filter(|row| row.text(kind.key).eq_ignore_ascii_case(text));
             // Two users may use one name.
@@ -239,8 +231,7 @@ impl Session<'_> {
     /// Returns the row that an attribute of a body names; `None` if the attribute is missing or null.
     pub(crate) fn optional_row(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
         let text = body.get(name).and_then(Value::as_str);
-        let row = text.map(|text| self.named(kind, text));
-        row.transpose()
+        text.map(|text| self.named(kind, text)).transpose()
     }
 
     /// Returns the row that an attribute of a body names. A missing attribute is refused.
@@ -251,19 +242,20 @@ impl Session<'_> {
 
     /// Refuses a change of a row that the caller sees but may not change.
     pub(crate) fn may_change(&self, row: &Row, verb: &str) -> Result<()> {
-        if self.caller.writes() && (self.hooks(row.kind).writable)(self, row) {
-            return Ok(());
-        }
-        Err(row.kind.forbidden(verb))
+        let may_change = self.caller.writes()
+            && !self.is_kept_from(row.kind, verb)
+            && (self.hooks(row.kind).writable)(self, row);
+        refuse_if(!may_change, || row.kind.forbidden(verb))
     }
 
     /// Refuses a change if `If-Match` names another revision.
     pub(crate) fn check_revision(&self, row: &Row) -> Result<()> {
-        let is_other = |revision: &u64| *revision != row.revision;
-        let other = self.if_match.filter(is_other);
-        match other.filter(|_| row.kind.first_revision.is_some()) {
-            Some(other) => Err(row.kind.refusal("other_revision", &[&other, &row.revision])),
-            None => Ok(()),
+        match self.if_match.filter(|_| row.kind.first_revision.is_some()) {
+            Some(wanted) if wanted != row.revision => {
+                let parts: &[&dyn Display] = &[&wanted, &row.revision];
+                Err(row.kind.refusal("other_revision", parts))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -350,13 +342,23 @@ impl Session<'_> {
         let own = self.caller.project.clone();
         let mut row = self.new_row(kind.name, given.unwrap_or(&own));
         if let Some(id) = body.get("id").and_then(Value::as_str).and_then(id_in) {
-            if self.store.find(kind.name, id).is_some() {
-                return Err(kind.refusal("taken", &[&id]));
-            }
+            let is_taken = self.store.find(kind.name, id).is_some();
+            refuse_if(is_taken, || kind.refusal("taken", &[&id]))?;
             row.id = id;
         }
         row.apply(body);
+        let is_kept = self.is_kept_from(kind, "create");
+        refuse_if(is_kept, || kind.forbidden("create"))?;
+        self.revise_parent(&row, "create");
         (self.hooks(kind).create)(self, row, body)
+    }
+
+    /// Raises the revision number of a row's parent if a call with this verb does so.
+    pub(crate) fn revise_parent(&mut self, row: &Row, verb: &str) {
+        let parent = row.parent();
+        if let Some((kind, id)) = parent.filter(|_| row.kind.revises_parent.contains(&verb)) {
+            self.raise_revision(kind, id);
+        }
     }
 
     /// Makes a row pending, and sets the time at which its change ends.
@@ -365,12 +367,8 @@ impl Session<'_> {
         self.edit(kind, id, |row| {
             let course = row.next.take().or(usual);
             row.end = course.map_or(End::Done, |course| course.end);
-            row.due = match course {
-                None => Some(now + SETTLES_AFTER),
-                Some(course) => course
-                    .seconds
-                    .map(|seconds| now + TimeDelta::seconds(seconds.into())),
-            };
+            let seconds = course.map_or(Some(SETTLES_AFTER_S), |course| course.seconds);
+            row.due = seconds.map(|seconds| now + TimeDelta::seconds(seconds.into()));
         });
     }
 
@@ -386,7 +384,6 @@ impl Session<'_> {
 
 /// Parses an id. Only the form with dashes is an id, although `Uuid` reads other forms.
 pub(crate) fn id_in(text: &str) -> Option<Uuid> {
-    Some(text)
-        .filter(|text| text.len() == 36)
-        .and_then(|text| text.parse().ok())
+    let id = Some(text).filter(|text| text.len() == 36);
+    id?.parse().ok()
 }
