@@ -1,13 +1,14 @@
 //! The choice of a port's addresses.
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Refusal, Result, Row, Session, Store, number_of};
+use crate::sandbox::core::{Result, Row, Session, Store, number_of, refuse_if};
 
 /// A subnet and an address in it.
 pub(super) type Address = (Uuid, IpAddr);
@@ -41,96 +42,55 @@ pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-pub(super) fn no_more_addresses(network: Uuid) -> Refusal {
-    refused("IpAddressGenerationFailure", &[&network])
-}
-
-pub(super) fn already_allocated(subnet: Uuid, address: IpAddr) -> Refusal {
-    refused("IpAddressAlreadyAllocated", &[&address, &subnet])
-}
-
-fn no_such_address(text: Option<&str>) -> Refusal {
-    refused("InvalidIpForSubnet", &[&text.unwrap_or_default()])
-}
-
-/// Returns the first and the last host address.
-fn edges(cidr: IpNet) -> (IpAddr, IpAddr) {
-    match cidr {
-        IpNet::V4(net) if net.prefix_len() < 31 => {
-            (step(cidr.network(), 1), step(cidr.broadcast(), -1))
-        }
-        _ => (
-            cidr.hosts().next().unwrap_or_else(|| cidr.network()),
-            cidr.broadcast(),
-        ),
+/// Returns the address with a number, of the version of a subnet.
+pub(super) fn address_at(subnet: &Row, number: u128) -> Option<IpAddr> {
+    match cidr_of(subnet)? {
+        IpNet::V4(_) => Some(Ipv4Addr::from(u32::try_from(number).ok()?).into()),
+        IpNet::V6(_) => Some(Ipv6Addr::from(number).into()),
     }
 }
 
-fn step(address: IpAddr, by: i8) -> IpAddr {
-    match address {
-        IpAddr::V4(ip) => IpAddr::V4(u32::from(ip).wrapping_add_signed(by.into()).into()),
-        IpAddr::V6(ip) => IpAddr::V6(u128::from(ip).wrapping_add_signed(by.into()).into()),
-    }
-}
-
-/// Returns the allocation pools of a subnet: all hosts but the gateway.
-pub(super) fn ranges(subnet: &Row) -> Vec<(IpAddr, IpAddr)> {
+/// Returns the allocation pools of a subnet, as numbers: all hosts but the gateway.
+pub(super) fn pools(subnet: &Row) -> Vec<RangeInclusive<u128>> {
     let Some(cidr) = cidr_of(subnet) else {
         return Vec::new();
     };
-    let (first, last) = edges(cidr);
+    let (network, broadcast) = (number_of(cidr.network()), number_of(cidr.broadcast()));
+    let (first, last) = match cidr {
+        IpNet::V4(net) if net.prefix_len() < 31 => (network + 1, broadcast - 1),
+        _ => (network, broadcast),
+    };
     let gateway = subnet.text("gateway_ip").parse().ok();
     let Some(gateway) = gateway.filter(|address| cidr.contains(address)) else {
-        return vec![(first, last)];
+        return vec![first..=last];
     };
-    let mut ranges = Vec::new();
-    if gateway > first {
-        ranges.push((first, step(gateway, -1)));
-    }
-    if gateway < last {
-        ranges.push((step(gateway, 1), last));
-    }
-    ranges
-}
-
-/// Returns the port that has an address.
-pub(super) fn port_with(store: &Store, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
-    let mut ports = store.ranked("port", "fixed_ips", subnet.as_u128());
-    let port = ports.find(|(_, number)| *number == number_of(address));
-    port.map(|(port, _)| port.id)
+    let gateway = number_of(gateway);
+    let below = (first < gateway).then(|| first..=gateway - 1);
+    let above = (gateway < last).then(|| gateway + 1..=last);
+    below.into_iter().chain(above).collect()
 }
 
 /// Returns the next free address: the one after the highest in use, or else the lowest gap.
 pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
-    let is_v4 = cidr_of(subnet)?.addr().is_ipv4();
-    let address = |number: u128| match is_v4 {
-        true => Some(IpAddr::V4(u32::try_from(number).ok()?.into())),
-        false => Some(IpAddr::V6(number.into())),
-    };
-    let ranges = ranges(subnet).into_iter();
-    let mut ranges = ranges.map(|(start, end)| number_of(start)..=number_of(end));
+    let pools = pools(subnet);
     let used = || {
         let ports = store.ranked("port", "fixed_ips", subnet.id.as_u128());
         ports.map(|(_, number)| number)
     };
-    let Some(highest) = used().next_back() else {
-        return address(*ranges.next()?.start());
+    let next = match used().next_back() {
+        Some(highest) => highest.saturating_add(1),
+        None => *pools.first()?.start(),
     };
-    let next = highest.saturating_add(1);
-    if ranges.clone().any(|range| range.contains(&next)) {
-        return address(next);
+    if pools.iter().any(|pool| pool.contains(&next)) {
+        return address_at(subnet, next);
     }
-    let gap = ranges.find_map(|range| {
-        let mut free = *range.start();
-        for used in used().skip_while(|used| used < range.start()) {
-            if used != free {
-                break;
-            }
-            free += 1;
-        }
-        range.contains(&free).then_some(free)
+    let gap = pools.into_iter().find_map(|mut pool| {
+        let used = used().skip_while(|number| number < pool.start());
+        let pairs = used.zip(pool.clone());
+        let taken = pairs.take_while(|(used, number)| used == number).count();
+        pool.nth(taken)
     });
-    address(gap?)
+    address_at(subnet, gap?)
 }
 
 /// Returns one free address for each IP version that the network has a subnet for. Refuses if a version has none.
@@ -143,10 +103,22 @@ pub(super) fn free_addresses(store: &Store, network: Uuid) -> Result<Vec<Address
             *slot = free_address(store, subnet).map(|address| (subnet.id, address));
         }
     }
-    found
-        .into_values()
-        .map(|slot| slot.ok_or_else(|| no_more_addresses(network)))
-        .collect()
+    let none_left = || refused("IpAddressGenerationFailure", &[&network]);
+    let found = found.into_values();
+    found.map(|slot| slot.ok_or_else(none_left)).collect()
+}
+
+/// Refuses an address that another port than `own` has.
+pub(super) fn check_unallocated(
+    store: &Store,
+    (subnet, address): Address,
+    own: Option<Uuid>,
+) -> Result<()> {
+    let mut ports = store.ranked("port", "fixed_ips", subnet.as_u128());
+    let port = ports.find(|(_, number)| *number == number_of(address));
+    let is_taken = port.is_some_and(|(port, _)| Some(port.id) != own);
+    let refusal = || refused("IpAddressAlreadyAllocated", &[&address, &subnet]);
+    refuse_if(is_taken, refusal)
 }
 
 /// Returns the addresses that a `fixed_ips` asks for. `own`: the port that may have them already.
@@ -157,30 +129,25 @@ pub(super) fn requested_addresses(
     own: Uuid,
 ) -> Result<Vec<Address>> {
     let store = session.store();
-    let mut chosen = Vec::new();
-    for one in wanted {
+    let choose = |one: &Value| {
         let text = one["ip_address"].as_str();
         let address: Option<IpAddr> = text.and_then(|text| text.parse().ok());
+        let invalid = || refused("InvalidIpForSubnet", &[&text.unwrap_or_default()]);
+        let is_in = |subnet: &&Row| address.is_some_and(|address| is_inside(subnet, address));
         let mut subnets = store.of("subnet", "network_id", network);
         let subnet = match one["subnet_id"].as_str() {
             Some(id) => subnets
                 .find(|subnet| subnet.id.to_string() == id)
                 .ok_or_else(|| session.missing("subnet", id))?,
-            None => subnets
-                .find(|subnet| address.is_some_and(|address| is_inside(subnet, address)))
-                .ok_or_else(|| no_such_address(text))?,
+            None => subnets.find(is_in).ok_or_else(invalid)?,
         };
         let address = match text {
-            Some(text) => address
-                .filter(|address| is_inside(subnet, *address))
-                .ok_or_else(|| no_such_address(Some(text)))?,
-            None => free_address(store, subnet).ok_or_else(|| no_more_addresses(network))?,
+            Some(_) => address.filter(|_| is_in(&subnet)).ok_or_else(invalid)?,
+            None => free_address(store, subnet)
+                .ok_or_else(|| refused("IpAddressGenerationFailure", &[&network]))?,
         };
-        let port = port_with(store, subnet.id, address);
-        if port.is_some_and(|port| port != own) {
-            return Err(already_allocated(subnet.id, address));
-        }
-        chosen.push((subnet.id, address));
-    }
-    Ok(chosen)
+        check_unallocated(store, (subnet.id, address), Some(own))?;
+        Ok((subnet.id, address))
+    };
+    wanted.iter().map(choose).collect()
 }

@@ -1,10 +1,12 @@
 //! Ports that belong to a device of the network service (a router, a floating IP, a local IP), and the subnets and
 //! routers that they connect.
-use serde_json::Value;
+use std::net::IpAddr;
+
 use uuid::Uuid;
 
-use super::addresses::{addresses_of, fixed_ips};
-use crate::sandbox::core::{Refusal, Row, Session, Store};
+use super::addresses::{Address, addresses_of, fixed_ips, free_addresses};
+use super::refused;
+use crate::sandbox::core::{Result, Row, Session, Store, refuse_if};
 
 pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
 pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";
@@ -45,22 +47,29 @@ pub(super) fn is_router_interface(port: &Row) -> bool {
     ROUTER_OWNERS.contains(&owner) && is_inside
 }
 
-/// Creates a port that belongs to a device. The caller passes addresses that are free.
+/// Creates a port that belongs to a device, with an address that is free, or with free addresses of its choice. Returns
+/// its id and its first address.
 pub(super) fn create_port_of(
     session: &mut Session<'_>,
     (device, owner): (Uuid, &str),
     project: &str,
     network: Uuid,
-    addresses: Value,
-) -> Uuid {
+    address: Option<Address>,
+) -> Result<(Uuid, IpAddr)> {
+    let addresses = match address {
+        Some(address) => vec![address],
+        None => free_addresses(session.store(), network)?,
+    };
+    let first = addresses.first().map(|(_, address)| *address);
+    let first = first.ok_or_else(|| refused("IpAddressGenerationFailure", &[&network]))?;
     let mac = session.store.ids.mac();
     let mut port = session.new_row("port", project);
     port.set("network_id", network.to_string());
     port.set("mac_address", mac);
     port.set("device_id", device.to_string());
     port.set("device_owner", owner);
-    port.set("fixed_ips", addresses);
-    session.put(port)
+    port.set("fixed_ips", fixed_ips(addresses));
+    Ok((session.put(port), first))
 }
 
 /// Lists the ports of a device that have a certain owner.
@@ -100,17 +109,7 @@ pub(super) fn gateway_network(router: &Row) -> Option<&str> {
     router.get(GATEWAY)?["network_id"].as_str()
 }
 
-/// Returns the router that leads from a subnet to an external network.
-pub(super) fn router_between(store: &Store, subnet: Uuid, external: &str) -> Option<Uuid> {
-    store
-        .of("port", "fixed_ips", subnet)
-        .filter(|port| port.text("device_owner") == ROUTER_INTERFACE)
-        .filter_map(|port| store.referred(port, "device_id", "router"))
-        .find(|router| gateway_network(router) == Some(external))
-        .map(|router| router.id)
-}
-
-pub(super) fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Row> {
+fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Row> {
     store.of("port_forwarding", "floatingip_id", ip)
 }
 
@@ -127,17 +126,15 @@ pub(super) fn inside_addresses<'s>(store: &'s Store, ip: &'s Row) -> impl Iterat
         .chain([ip.text("fixed_ip_address")])
 }
 
-/// The attributes of a floating IP's association.
-pub(super) const ASSOCIATION: [&str; 3] = ["port_id", "fixed_ip_address", "router_id"];
-
 pub(super) fn disassociate(ip: &mut Row) {
-    for name in ASSOCIATION {
+    for name in ["port_id", "fixed_ip_address", "router_id"] {
         ip.clear(name);
     }
 }
 
-/// Returns the refusal to use a port that has a device.
-pub(super) fn in_use(port: &Row) -> Refusal {
+/// Refuses to use a port that has a device.
+pub(super) fn check_without_device(port: &Row) -> Result<()> {
     let (network, device) = (port.text("network_id"), port.text("device_id"));
-    super::refused("PortInUse", &[&port.id, &network, &device])
+    let refusal = || refused("PortInUse", &[&port.id, &network, &device]);
+    refuse_if(!device.is_empty(), refusal)
 }

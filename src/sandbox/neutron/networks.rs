@@ -1,9 +1,11 @@
 //! Networks, their segments, the RBAC policies that share them, subnets and subnet pools.
+use std::ops::RangeInclusive;
+
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{cidr_of, overlap, ranges};
+use super::addresses::{address_at, cidr_of, overlap, pools};
 use super::devices::{EXTERNAL, is_automatic, is_router_interface, remove_addresses, router_of};
 use super::refused;
 use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, refuse_if};
@@ -30,14 +32,8 @@ fn create_network(session: &mut Session<'_>, mut network: Row, _: &Body) -> Resu
     // Derived from the network's id, so that the segment uses up none of a seed's ids.
     const OWN: u128 = 0x5e60_0000_0000;
     let id = Uuid::from_u128(network.id.as_u128() ^ OWN);
-    let project = network.project.clone();
-    let mut segment = Row::new(
-        session.store.kind("segment"),
-        id,
-        network.number,
-        project,
-        session.now,
-    );
+    let (kind, project) = (session.store.kind("segment"), network.project.clone());
+    let mut segment = Row::new(kind, id, network.number, project, session.now);
     segment.updated = network.updated;
     segment.set("network_id", network.id.to_string());
     segment.set("segmentation_id", network.value(NUMBER));
@@ -50,10 +46,6 @@ fn show_network(session: &Session<'_>, network: &Row, name: &str) -> Option<Valu
     Some(match name {
         "shared" => (network.flag("shared") || is_granted(session, network)).into(),
         "is_default" if network.flag(EXTERNAL) => network.flag("is_default").into(),
-        "subnets" => {
-            let subnets = session.store.of("subnet", "network_id", network.id);
-            subnets.map(|subnet| subnet.id.to_string()).collect()
-        }
         _ => return None,
     })
 }
@@ -92,25 +84,15 @@ fn check_network_unused(session: &mut Session<'_>, network: &Row) -> Result<()> 
 /// Each network has an initial segment, and an admin may add more.
 pub(super) const SEGMENT: Hooks = Hooks {
     create: |session, mut segment, _| {
-        if !session.caller.is_admin {
-            return Err(segment.kind.forbidden("create"));
-        }
         if segment.get("segmentation_id").is_none() {
             segment.set("segmentation_id", segment.number);
         }
         Ok(session.put(segment))
     },
-    visible: |session, _| session.caller.is_admin,
     ..Hooks::NONE
 };
 
 pub(super) const RBAC_POLICY: Hooks = Hooks {
-    create: |session, policy, _| {
-        let network = policy.id_of("object_id");
-        let id = session.put(policy);
-        session.raise_revision("network", network.unwrap_or_default());
-        Ok(id)
-    },
     deletable: check_policy_unused,
     ..Hooks::NONE
 };
@@ -130,38 +112,30 @@ fn check_policy_unused(session: &mut Session<'_>, policy: &Row) -> Result<()> {
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,
     deletable: check_subnet_unused,
-    removed: subnet_removed,
-    show: show_subnet,
-    visible: |session, subnet| {
-        session.caller.owns(&subnet.project)
-            || network_of(session.store(), subnet).is_some_and(|network| session.sees(network))
+    // The subnet's addresses are removed from DHCP ports and from ports with automatic addresses. The ports stay.
+    removed: |session, subnet| {
+        for port in session.store().ids("port", "fixed_ips", subnet.id) {
+            session.edit("port", port, |port| remove_addresses(port, subnet.id));
+        }
+    },
+    show: |_, subnet, name| {
+        if name != "allocation_pools" || subnet.get(name).is_some() {
+            return None;
+        }
+        let address = |number: &u128| address_at(subnet, *number);
+        let shown = |pool: &RangeInclusive<u128>| {
+            let (start, end) = (address(pool.start()), address(pool.end()));
+            json!({"start": start, "end": end})
+        };
+        Some(pools(subnet).iter().map(shown).collect())
     },
     ..Hooks::NONE
 };
 
-fn network_of<'s>(store: &'s Store, subnet: &Row) -> Option<&'s Row> {
-    store.referred(subnet, "network_id", "network")
-}
-
-fn show_subnet(session: &Session<'_>, subnet: &Row, name: &str) -> Option<Value> {
-    Some(match name {
-        "allocation_pools" if subnet.get(name).is_none() => ranges(subnet)
-            .iter()
-            .map(|(start, end)| json!({"start": start.to_string(), "end": end.to_string()}))
-            .collect(),
-        EXTERNAL => {
-            let network = network_of(session.store(), subnet);
-            network.is_some_and(|network| network.flag(EXTERNAL)).into()
-        }
-        _ => return None,
-    })
-}
-
 fn create_subnet(session: &mut Session<'_>, mut subnet: Row, body: &Body) -> Result<Uuid> {
     let network = session.required_row("network", body, "network_id")?;
-    if session.may_change(&network, "update").is_err() {
-        return Err(subnet.kind.forbidden("create"));
-    }
+    let allowed = session.may_change(&network, "update");
+    allowed.map_err(|_| subnet.kind.forbidden("create"))?;
     let cidr = match body.get("cidr").and_then(Value::as_str) {
         Some(text) => {
             let cidr = text.parse::<IpNet>().map(|net| net.trunc());
@@ -179,9 +153,7 @@ fn create_subnet(session: &mut Session<'_>, mut subnet: Row, body: &Body) -> Res
         let first = cidr.hosts().next().map(|address| address.to_string());
         subnet.set("gateway_ip", first);
     }
-    let id = session.put(subnet);
-    session.raise_revision("network", network.id);
-    Ok(id)
+    Ok(session.put(subnet))
 }
 
 fn check_overlap(store: &Store, network: Uuid, cidr: IpNet, new: &Row) -> Result<()> {
@@ -215,16 +187,6 @@ fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
         false => !is_automatic(port),
     });
     refuse_if(is_blocked, || refused("SubnetInUse", &[&subnet.id]))
-}
-
-/// Removes the subnet's addresses from DHCP ports and from ports with automatic addresses. The ports stay.
-fn subnet_removed(session: &mut Session<'_>, subnet: &Row) {
-    for port in session.store().ids("port", "fixed_ips", subnet.id) {
-        session.edit("port", port, |port| remove_addresses(port, subnet.id));
-    }
-    if let Some(network) = subnet.id_of("network_id") {
-        session.raise_revision("network", network);
-    }
 }
 
 const PREFIX_LENGTH: &str = "default_prefixlen";

@@ -1,11 +1,13 @@
-//! Ports: how they are created, changed and shown, and what blocks their deletion.
+//! Ports: how they are created, changed and shown, and what blocks their deletion; and trunks with their subports.
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::addresses::{fixed_ips, free_addresses, requested_addresses};
-use super::devices::{FLOATING_IP, ROUTER_OWNERS, disassociate};
+use super::devices::{FLOATING_IP, ROUTER_OWNERS, check_without_device, disassociate};
 use super::{groups, refused};
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, id_in};
+use crate::sandbox::core::{
+    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, id_in, refuse_if,
+};
 
 /// Prefixes of the owners whose ports only an admin deletes.
 const SERVERS: [&str; 3] = ["compute:", "baremetal:", "manila:"];
@@ -14,7 +16,12 @@ pub(super) const PORT: Hooks = Hooks {
     create: create_port,
     update: update_port,
     deletable: check_port_unused,
-    removed: port_removed,
+    // The floating IPs of a removed port stay, without it.
+    removed: |session, port| {
+        for ip in session.store().ids("floating_ip", "port_id", port.id) {
+            session.edit("floating_ip", ip, disassociate);
+        }
+    },
     show: show_port,
     visible: owns_port_or_network,
     writable: owns_port_or_network,
@@ -23,11 +30,9 @@ pub(super) const PORT: Hooks = Hooks {
 
 /// Whether the caller owns the port or its network: the owner of a network can see, change and delete all ports on it.
 fn owns_port_or_network(session: &Session<'_>, port: &Row) -> bool {
-    let owns_network = || {
-        let network = session.store.referred(port, "network_id", "network");
-        network.is_some_and(|network| session.caller.owns(&network.project))
-    };
-    session.caller.owns(&port.project) || owns_network()
+    let owns = |row: &Row| session.caller.owns(&row.project);
+    let network = || session.store.referred(port, "network_id", "network");
+    owns(port) || network().is_some_and(owns)
 }
 
 fn show_port(session: &Session<'_>, port: &Row, name: &str) -> Option<Value> {
@@ -38,10 +43,6 @@ fn show_port(session: &Session<'_>, port: &Row, name: &str) -> Option<Value> {
         }
         "status" => "DOWN".into(),
         "port_security_enabled" if port.get(name).is_none() => (!is_trusted(port)).into(),
-        "qos_network_policy_id" => {
-            let network = session.store.referred(port, "network_id", "network");
-            network?.value("qos_policy_id")
-        }
         "trunk_details" => trunk_details(session, port)?,
         _ => return None,
     })
@@ -70,7 +71,6 @@ fn is_trusted(port: &Row) -> bool {
 }
 
 fn create_port(session: &mut Session<'_>, mut port: Row, body: &Body) -> Result<Uuid> {
-    port.clear("tags");
     let network = port.id_of("network_id").unwrap_or_default();
     let addresses = match body.get("fixed_ips") {
         Some(Value::Array(wanted)) => requested_addresses(session, network, wanted, port.id)?,
@@ -131,9 +131,98 @@ fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
     session.check_unblocked(port)
 }
 
-/// Disassociates the floating IPs of a removed port. The floating IPs stay.
-fn port_removed(session: &mut Session<'_>, port: &Row) {
-    for ip in session.store().ids("floating_ip", "port_id", port.id) {
-        session.edit("floating_ip", ip, disassociate);
+pub(super) const TRUNK: Hooks = Hooks {
+    create: create_trunk,
+    // A trunk cannot be deleted while it is disabled, or a server has its parent port. Subports do not block it.
+    deletable: |session, trunk| {
+        check_enabled(trunk)?;
+        let parent = session.store().referred(trunk, "port_id", "port");
+        let is_used = parent.is_some_and(|port| port.text("binding:vif_type") == "ovs");
+        refuse_if(is_used, || refused("TrunkInUse", &[&trunk.id]))
+    },
+    act,
+    ..Hooks::NONE
+};
+
+/// Whether a port is the parent or a subport of a trunk.
+fn is_in_trunk(store: &Store, port: Uuid) -> bool {
+    let mut attributes = ["port_id", "sub_ports"].iter();
+    attributes.any(|name| store.of("trunk", name, port).next().is_some())
+}
+
+fn create_trunk(session: &mut Session<'_>, trunk: Row, body: &Body) -> Result<Uuid> {
+    let port = trunk.id_of("port_id").unwrap_or_default();
+    let is_taken = is_in_trunk(session.store(), port);
+    refuse_if(is_taken, || refused("ParentPortInUse", &[&port]))?;
+    let id = session.put(trunk);
+    if let Some(Value::Array(wanted)) = body.get("sub_ports") {
+        add_subports(session, id, wanted)?;
     }
+    Ok(id)
+}
+
+fn check_enabled(trunk: &Row) -> Result<()> {
+    let is_disabled = !trunk.flag("admin_state_up");
+    refuse_if(is_disabled, || refused("TrunkDisabled", &[&trunk.id]))
+}
+
+/// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `…/remove_subports`, which answer with the
+/// bare trunk and do not raise its revision number.
+fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -> Handled {
+    let body = call.json();
+    let wanted = body["sub_ports"].as_array().cloned().unwrap_or_default();
+    let shown = match (call.method.as_str(), path) {
+        ("GET", ["get_subports"]) => json!({"sub_ports": trunk.value("sub_ports")}),
+        ("PUT", [action @ ("add_subports" | "remove_subports")]) => {
+            session.may_change(trunk, "update")?;
+            // Subports to add are checked before the trunk's state, subports to remove after it.
+            match *action {
+                "add_subports" => add_subports(session, trunk.id, &wanted)?,
+                _ => remove_subports(session, trunk, &wanted)?,
+            }
+            session.shown_now("trunk", trunk.id)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Answer::ok(shown)))
+}
+
+fn add_subports(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
+    for one in wanted {
+        let port = one["port_id"].as_str().unwrap_or_default();
+        if !one["segmentation_type"].is_string() || !one["segmentation_id"].is_u64() {
+            return Err(refused("InvalidSubport", &[&port]));
+        }
+        let port = session.named("port", port)?;
+        let is_taken = is_in_trunk(session.store(), port.id);
+        refuse_if(is_taken, || refused("TrunkPortInUse", &[&port.id]))?;
+        check_without_device(&port)?;
+    }
+    let trunk = session.row("trunk", id)?;
+    check_enabled(&trunk)?;
+    let mut subports = trunk.items("sub_ports").to_vec();
+    for one in wanted {
+        subports.push(json!({
+            "port_id": one["port_id"],
+            "segmentation_type": one["segmentation_type"],
+            "segmentation_id": one["segmentation_id"],
+        }));
+    }
+    session.edit("trunk", id, |trunk| trunk.set("sub_ports", subports));
+    Ok(())
+}
+
+fn remove_subports(session: &mut Session<'_>, trunk: &Row, wanted: &[Value]) -> Result<()> {
+    check_enabled(trunk)?;
+    let mut subports = trunk.items("sub_ports").to_vec();
+    for one in wanted {
+        let before = subports.len();
+        subports.retain(|sub| sub["port_id"] != one["port_id"]);
+        if subports.len() == before {
+            let port = one["port_id"].as_str().unwrap_or_default();
+            return Err(refused("SubPortNotFound", &[&port, &trunk.id]));
+        }
+    }
+    session.edit("trunk", trunk.id, |trunk| trunk.set("sub_ports", subports));
+    Ok(())
 }

@@ -4,36 +4,25 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{
-    addresses_of, already_allocated, cidr_of, fixed_ips, free_addresses, is_inside,
-    no_more_addresses, overlap, port_with,
-};
+use super::addresses::{addresses_of, check_unallocated, cidr_of, fixed_ips, is_inside, overlap};
 use super::devices::{
-    EXTERNAL, GATEWAY, ROUTER_GATEWAY, ROUTER_INTERFACE, connected, create_port_of,
-    gateway_network, in_use, inside_addresses, ports_of, remove_addresses, remove_ports_of,
+    EXTERNAL, GATEWAY, ROUTER_GATEWAY, ROUTER_INTERFACE, check_without_device, connected,
+    create_port_of, gateway_network, inside_addresses, ports_of, remove_addresses, remove_ports_of,
     router_of,
 };
 use super::refused;
 use crate::sandbox::core::{
-    Answer, Body, Call, Handled, Hooks, Refusal, Result, Row, Session, Store, refuse_if,
+    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, refuse_if,
 };
 
 pub(super) const ROUTER: Hooks = Hooks {
-    create: |session, mut router, body| {
-        router.clear(GATEWAY);
+    create: |session, router, body| {
         let id = session.put(router);
         set_gateway(session, id, body)?;
         Ok(id)
     },
-    // `set_gateway` changes the gateway, by rules of its own.
-    update: |session, mut router, body| {
-        let id = router.id;
-        let before = session.get("router", id).and_then(|row| row.get(GATEWAY));
-        match before.cloned() {
-            Some(info) => router.set(GATEWAY, info),
-            None => router.clear(GATEWAY),
-        }
-        session.put(router);
+    update: |session, router, body| {
+        let id = session.put(router);
         set_gateway(session, id, body)
     },
     deletable: |session, router| {
@@ -48,24 +37,15 @@ pub(super) const ROUTER: Hooks = Hooks {
     ..Hooks::NONE
 };
 
+/// Shows the gateway with its addresses.
 fn show_router(session: &Session<'_>, router: &Row, name: &str) -> Option<Value> {
-    Some(match name {
-        GATEWAY => {
-            let info = router.get(GATEWAY)?;
-            let port = ports_of(session.store(), router.id, ROUTER_GATEWAY).next();
-            json!({
-                "network_id": info["network_id"],
-                "external_fixed_ips": port.map(|port| port.value("fixed_ips")),
-                "enable_snat": info["enable_snat"],
-            })
-        }
-        "conntrack_helpers" => {
-            let helpers = session.store.of("conntrack_helper", "router_id", router.id);
-            let fields = "protocol port helper";
-            helpers.map(|helper| session.part(helper, fields)).collect()
-        }
-        _ => return None,
-    })
+    let info = router.get(name).filter(|_| name == GATEWAY)?;
+    let port = ports_of(session.store(), router.id, ROUTER_GATEWAY).next();
+    Some(json!({
+        "network_id": info["network_id"],
+        "external_fixed_ips": port.map(|port| port.value("fixed_ips")),
+        "enable_snat": info["enable_snat"],
+    }))
 }
 
 /// Handles `PUT /routers/{id}/{action}`.
@@ -93,12 +73,11 @@ fn change_routes(
     let wanted = body["router"]["routes"].as_array();
     let wanted = wanted.ok_or_else(|| refused("InvalidRoutes", &[]))?;
     let before = router.items("routes");
+    let is_new = |route: &&Value| !before.contains(route);
     let mut routes = before.to_vec();
-    if action == "add_extraroutes" {
-        let new = wanted.iter().filter(|route| !before.contains(route));
-        routes.extend(new.cloned());
-    } else {
-        routes.retain(|route| !wanted.contains(route));
+    match action {
+        "add_extraroutes" => routes.extend(wanted.iter().filter(is_new).cloned()),
+        _ => routes.retain(|route| !wanted.contains(route)),
     }
     if routes != before {
         session.edit("router", router.id, |router| router.set("routes", routes));
@@ -127,13 +106,9 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
         return Ok(());
     };
     let network = session.named("network", wanted)?;
-    if !network.flag(EXTERNAL) {
-        return Err(refused("GatewayNotExternal", &[&wanted]));
-    }
-    let addresses = free_addresses(session.store(), network.id)?;
-    refuse_if(addresses.is_empty(), || no_more_addresses(network.id))?;
-    let device = (id, ROUTER_GATEWAY);
-    create_port_of(session, device, "", network.id, fixed_ips(addresses));
+    let refusal = || refused("GatewayNotExternal", &[&wanted]);
+    refuse_if(!network.flag(EXTERNAL), refusal)?;
+    create_port_of(session, (id, ROUTER_GATEWAY), "", network.id, None)?;
     let snat = info["enable_snat"].as_bool().unwrap_or(true);
     let info = json!({"network_id": wanted, "enable_snat": snat});
     session.edit("router", id, |router| router.set(GATEWAY, info));
@@ -171,10 +146,8 @@ fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<U
     check_free(session.store(), router, subnet)?;
     let gateway: Option<IpAddr> = subnet.text("gateway_ip").parse().ok();
     let gateway = gateway.ok_or_else(|| refused("InterfaceWithoutGatewayIp", &[]))?;
-    if port_with(session.store(), subnet.id, gateway).is_some() {
-        return Err(already_allocated(subnet.id, gateway));
-    }
     let address = (subnet.id, gateway);
+    check_unallocated(session.store(), address, None)?;
     let network = subnet.id_of("network_id").unwrap_or_default();
     if let Some(port) = shared_port(session.store(), router, network, gateway) {
         session.edit("port", port, |port| {
@@ -184,14 +157,8 @@ fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<U
         return Ok(port);
     }
     let device = (router.id, ROUTER_INTERFACE);
-    let addresses = fixed_ips([address]);
-    Ok(create_port_of(
-        session,
-        device,
-        &router.project,
-        network,
-        addresses,
-    ))
+    let made = create_port_of(session, device, &router.project, network, Some(address));
+    made.map(|(port, _)| port)
 }
 
 /// Returns the port that all IPv6 subnets of a network share on a router.
@@ -208,7 +175,7 @@ fn shared_port(store: &Store, router: &Row, network: Uuid, gateway: IpAddr) -> O
 /// Turns a port that the user created into an interface of a router. Returns the port's id, and its first subnet.
 fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uuid, Row)> {
     let port = session.named("port", text)?;
-    refuse_if(!port.text("device_id").is_empty(), || in_use(&port))?;
+    check_without_device(&port)?;
     let subnet = addresses_of(&port).next();
     let subnet = subnet.and_then(|(subnet, _)| session.get("subnet", subnet).cloned());
     let subnet = subnet.ok_or_else(|| refused("InterfaceWithoutAddress", &[]))?;
@@ -265,17 +232,17 @@ fn remove_interface(session: &mut Session<'_>, router: &Row, body: &Value) -> Re
 /// Returns the port of the interface that a call names.
 fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
     let mut ports = ports_of(store, router.id, ROUTER_INTERFACE);
-    let missing = |name: &str, id: &str| -> Refusal { refused(name, &[&router.id, &id]) };
-    if let Some(id) = body["port_id"].as_str() {
-        let port = ports.find(|port| port.id.to_string() == id).cloned();
-        port.ok_or_else(|| missing("RouterInterfaceNotFound", id))
+    let (port, id, refusal) = if let Some(id) = body["port_id"].as_str() {
+        let port = ports.find(|port| port.id.to_string() == id);
+        (port, id, "RouterInterfaceNotFound")
     } else if let Some(id) = body["subnet_id"].as_str() {
         let is_on = |port: &&Row| addresses_of(port).any(|(on, _)| on.to_string() == id);
-        let port = ports.find(is_on).cloned();
-        port.ok_or_else(|| missing("RouterInterfaceNotFoundForSubnet", id))
+        (ports.find(is_on), id, "RouterInterfaceNotFoundForSubnet")
     } else {
-        Err(refused("InterfaceOfNothing", &[]))
-    }
+        return Err(refused("InterfaceOfNothing", &[]));
+    };
+    let missing = || refused(refusal, &[&router.id, &id]);
+    port.cloned().ok_or_else(missing)
 }
 
 /// Checks that nothing needs the interface: first floating IPs and forwardings, then routes, then NDP proxies, as
@@ -300,13 +267,13 @@ fn check_unused(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
 
 fn interface_shown(router: &Row, port: Uuid, subnets: &[&Row]) -> Value {
     let first = subnets.first();
-    let ids: Vec<Uuid> = subnets.iter().map(|subnet| subnet.id).collect();
+    let ids = subnets.iter().map(|subnet| subnet.id.to_string());
     json!({
         "id": router.id,
         "project_id": *router.project,
         "port_id": port,
         "network_id": first.map(|subnet| subnet.value("network_id")),
         "subnet_id": first.map(|subnet| subnet.id),
-        "subnet_ids": ids,
+        "subnet_ids": ids.collect::<Value>(),
     })
 }
