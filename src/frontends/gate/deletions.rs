@@ -81,7 +81,7 @@ impl Gate {
         let block = if hidden == 1 { "blocks" } else { "block" };
         let counted = (hidden > 0).then(|| {
             let resources = counted(hidden as u64, "resource");
-            format!("{resources} that you may not see {block} the deletion; ask an administrator")
+            format!("{resources} of other projects {block} the deletion; ask an administrator")
         });
         let why: Vec<String> = first.into_iter().chain(counted).collect();
         deletion.note = format!("nothing was sent: {}", why.join("; "));
