@@ -38,9 +38,9 @@ fn run(variation: &Variation) {
     session.wait_for_all(&[
         "keys in :deletions",
         "enter show the deletion as a tree of steps",
-        "r retry now",
+        "r retry the blocked and stuck steps now",
         "p pause or resume",
-        "c cancel, after a question",
+        "c cancel the deletion, after a question",
         "y copy the id",
         "keys on rows that can be marked",
     ]);
