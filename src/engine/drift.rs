@@ -12,7 +12,7 @@ use super::diagnose::steps_before;
 use super::guards::Guards;
 use super::journal::Journal;
 use super::planning::Planning;
-use super::records::deletion;
+use super::records::{deletion, steps_of};
 use super::sites::Sites;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, NamedOptions, Receipt};
@@ -24,7 +24,6 @@ use crate::domain::model::{
 use crate::domain::text::and_more;
 use crate::ledger::{
     Change, Cursor, DeletionFilter, DriftAnswer, Ledger, NewDeletion, NewDriftAnswer, NewOptions,
-    StepFilter,
 };
 use crate::system::clock::Clock;
 
@@ -103,26 +102,15 @@ impl DriftAnswers {
     }
 
     async fn stuck_with_drift(&self, deletion: &Deletion) -> Result<Vec<Step>, ControlError> {
-        let filter = StepFilter {
-            deletion_id: Some(deletion.id.clone()),
-            states: vec![StepState::Stuck],
-            ..StepFilter::default()
-        };
-        let mut after = None;
-        let mut found = Vec::new();
-        loop {
-            let page = Cursor {
-                after,
-                limit: PAGE_MAX,
-            };
-            let page = self.ledger.steps(filter.clone(), page).await?;
-            found.extend(page.rows.into_iter().filter(waits_for_drift_answer));
-            after = page.next;
-            if after.is_none() || found.len() >= ANSWERED_MAX {
-                found.truncate(ANSWERED_MAX);
-                return Ok(found);
-            }
-        }
+        let (ledger, stuck) = (&*self.ledger, [StepState::Stuck]);
+        steps_of(
+            ledger,
+            &deletion.id,
+            &stuck,
+            ANSWERED_MAX,
+            waits_for_drift_answer,
+        )
+        .await
     }
 
     /// Accepts the newcomers that are named, that the cascade would still delete, and that no other deletion

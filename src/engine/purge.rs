@@ -13,7 +13,7 @@ use super::guards::Guards;
 use super::planning::Planning;
 use super::protection::protected;
 use super::reads::Reads;
-use super::records::{deletion, step};
+use super::records::{deletion, step, steps_of};
 use super::schedules::Schedules;
 use crate::cloud::{CloudFailure, Freshness};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
@@ -24,9 +24,7 @@ use crate::domain::model::{
 };
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;
-use crate::ledger::{
-    Applied, Change, Cursor, Ledger, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
-};
+use crate::ledger::{Applied, Change, Ledger, NewDeletion, NewPurge, PurgeAction, Selection};
 use crate::system::clock::Clock;
 use crate::system::config::ProtectRule;
 
@@ -64,9 +62,15 @@ impl Purging {
                 )
             }
         };
-        let steps = self
-            .steps_in(&deletion.id, &[StepState::Stuck, StepState::Blocked])
-            .await?;
+        let stuck_or_blocked = [StepState::Stuck, StepState::Blocked];
+        let steps = steps_of(
+            &*self.ledger,
+            &deletion.id,
+            &stuck_or_blocked,
+            PAGE_MAX,
+            |_| true,
+        )
+        .await?;
         let is_whole = only.is_none();
         let roots = match only {
             Some(step) => vec![step],
@@ -126,27 +130,16 @@ impl Purging {
         if !roots.is_empty() {
             return Ok(roots);
         }
-        let mut delayed = self.steps_in(&deletion.id, &[StepState::Verifying]).await?;
-        delayed.retain(|step| step.blocked_since.is_some());
-        Ok(delayed)
-    }
-
-    /// Returns the steps of a deletion that are in one of these states, at most a page of them.
-    async fn steps_in(
-        &self,
-        deletion_id: &str,
-        states: &[StepState],
-    ) -> Result<Vec<Step>, ControlError> {
-        let filter = StepFilter {
-            deletion_id: Some(deletion_id.to_owned()),
-            states: states.to_vec(),
-            ..StepFilter::default()
-        };
-        let page = Cursor {
-            after: None,
-            limit: PAGE_MAX,
-        };
-        Ok(self.ledger.steps(filter, page).await?.rows)
+        let is_delayed = |step: &Step| step.blocked_since.is_some();
+        let verifying = [StepState::Verifying];
+        steps_of(
+            &*self.ledger,
+            &deletion.id,
+            &verifying,
+            PAGE_MAX,
+            is_delayed,
+        )
+        .await
     }
 
     /// Reads the row of a step's resource, and the roles of the login there, if its kind has rungs that depend on

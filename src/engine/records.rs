@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::PAGE_MAX;
 use crate::control::ControlError;
-use crate::domain::model::{Deletion, Plan, Step};
-use crate::ledger::Views;
+use crate::domain::model::{Deletion, Plan, Step, StepState};
+use crate::ledger::{Cursor, StepFilter, Views};
 
 /// Returns a plan that was made within the last 24 h.
 pub(super) async fn saved_plan(
@@ -32,4 +33,34 @@ pub(super) async fn deletion(ledger: &dyn Views, id: &str) -> Result<Deletion, C
     found.ok_or_else(|| {
         ControlError::not_found(format!("no deletion {id}; gone list deletions shows them"))
     })
+}
+
+/// Returns the first steps of a deletion that are in one of these states and that `fits` accepts, at most `max`.
+pub(super) async fn steps_of(
+    ledger: &dyn Views,
+    deletion_id: &str,
+    states: &[StepState],
+    max: usize,
+    fits: impl Fn(&Step) -> bool,
+) -> Result<Vec<Step>, ControlError> {
+    let filter = StepFilter {
+        deletion_id: Some(deletion_id.to_owned()),
+        states: states.to_vec(),
+        ..StepFilter::default()
+    };
+    let mut after = None;
+    let mut found = Vec::new();
+    loop {
+        let page = Cursor {
+            after,
+            limit: PAGE_MAX,
+        };
+        let page = ledger.steps(filter.clone(), page).await?;
+        found.extend(page.rows.into_iter().filter(&fits));
+        after = page.next;
+        if after.is_none() || found.len() >= max {
+            found.truncate(max);
+            return Ok(found);
+        }
+    }
 }
