@@ -177,7 +177,7 @@ impl DeletionNotices {
             if !kinds.contains(&key.kind) {
                 let kind = escape(key.kind.as_str());
                 return Err(format!(
-                    "it reports a {kind}, a kind that it was not asked about"
+                    "one is about a {kind}, but this deployment does not watch that kind"
                 ));
             }
             if !is_foreign_root(root) {

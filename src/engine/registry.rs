@@ -148,7 +148,7 @@ impl NativeResources {
         match home.filter(|home| kind.is_native() && kind.service == home.service) {
             Some(home) => Ok((kind, home)),
             None => Err(ControlError::not_found(format!(
-                "no deployment of this engine keeps resources of the kind {}",
+                "this engine keeps no resources of the kind {}: that is not a kind of its [deployment]",
                 kind.name
             ))),
         }

@@ -79,7 +79,7 @@ const RULES: [(i64, &str, &str); 25] = [
               OR (finished_at IS NOT NULL) <> ({live} = 0 AND state IN {finished})"),
     (4, "i7: a person was notified of each step that is stuck by itself",
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND NOT told"),
-    (PEERS, "the number of each row was given before",
+    (PEERS, "no row's number is above the last one that was given",
      "SELECT count(*) FROM {numbers} AS given WHERE last < CASE name
           WHEN 'deletion' THEN (SELECT max(num) FROM deletions)
           WHEN 'event' THEN (SELECT max(seq) FROM events)

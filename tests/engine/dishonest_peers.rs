@@ -133,7 +133,7 @@ async fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accept
         });
     })
     .await;
-    assert!(watch_error(&all).await.contains("not asked about"));
+    assert!(watch_error(&all).await.contains("does not watch that kind"));
     all.mesh.forged.lock().unwrap().notices = None;
     tokio::time::sleep(Duration::from_secs(60)).await;
     forge_notices(&all, |notices| {

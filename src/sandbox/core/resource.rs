@@ -87,7 +87,7 @@ impl Api {
 }
 
 /// Returns the segment of a path that stands for `*` in a pattern, and the rest after the pattern; `None` if the path
-/// does not begin like it.
+/// does not begin with the pattern.
 fn strip<'p>(pattern: &str, path: &'p [&'p str]) -> Option<(Option<&'p str>, &'p [&'p str])> {
     let (mut parent, mut rest) = (None, path);
     for word in pattern.split('/').filter(|word| !word.is_empty()) {

@@ -50,7 +50,7 @@ impl Forest {
             }
             TreeRow::Section(part) => Cell::new(
                 match part {
-                    PlanRole::Automatic => "removed by the cloud itself, no call of ours",
+                    PlanRole::Automatic => "removed by the cloud itself, no call is sent",
                     PlanRole::Unset => "stays, and loses a reference",
                     PlanRole::Step => "",
                 },
