@@ -30,9 +30,9 @@ use support::{Timeline, delete_by_plain_calls, per_second, timeline};
 
 const GOAL: f64 = 0.95;
 /// The networks of a pair, in the order of their deletion: true if gone deletes the ports of the network, false if
-/// plain calls do. gone and the plain calls have two turns each, because the load of the machine changes from minute
-/// to minute.
-const TURNS: [bool; 4] = [true, false, false, true];
+/// plain calls do. gone and the plain calls have four turns each in all places of the order, because the load of the
+/// machine changes from minute to minute.
+const TURNS: [bool; 8] = [true, false, false, true, false, true, true, false];
 /// The numbers of clients for the plain calls, of which the fastest is used.
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
