@@ -188,7 +188,7 @@ impl Process<'_> {
         telemetry::to_file(&paths.state.join(name), format, Verbosity { times, engine })
     }
 
-    /// Carries out a verb for this person through an engine. `embedded` says whether the engine ends with the verb.
+    /// Carries out a verb for this user through an engine. `embedded` says whether the engine ends with the verb.
     async fn run_verb(
         &self,
         verb: impl cli::Verb,
@@ -233,7 +233,7 @@ impl Process<'_> {
     }
 }
 
-/// A verb that needs no engine, except for `gone ledger prune`.
+/// A verb that needs no engine. The exception is `gone ledger prune`.
 trait LocalVerb {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure>;
 }
@@ -251,7 +251,7 @@ pub struct Paths {
     pub serve: PathBuf,
     /// The socket at which a client expects a running engine.
     pub reach: PathBuf,
-    /// Possible paths of the key of a backup's audit seal: beside the usual ledgers.
+    /// Paths at which the key for the audit seal of a backup may be: beside the usual ledgers.
     pub seal_keys: Vec<PathBuf>,
 }
 
@@ -344,10 +344,10 @@ pub enum EngineSource {
     Embed,
 }
 
-/// Chooses the engine. An engine of the ledger comes first, by the socket that it serves. Next comes the usual socket
-/// if an engine listens there or the ledger's engine serves no socket, unless only an engine of this ledger may be
-/// used. Otherwise this process starts an engine of its own. `owner` is `None` if the ledger has no engine on this
-/// machine, and `Some(None)` if its engine serves no socket.
+/// Chooses the engine. The first choice is an engine of the ledger, at the socket that it serves. The second is the
+/// usual socket if an engine listens there or the ledger's engine serves no socket, unless only an engine of this
+/// ledger may be used. Otherwise this process starts an engine of its own. `owner` is `None` if the ledger has no
+/// engine on this machine, and `Some(None)` if its engine serves no socket.
 pub fn choose_engine(
     paths: &Paths,
     owner: Option<Option<PathBuf>>,

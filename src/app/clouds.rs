@@ -58,7 +58,7 @@ pub(super) fn chosen_sites(
 
 /// A region that a target, a mapping or a gate names.
 pub(super) struct NamedSite {
-    /// The target that names the region, or the key of the setting.
+    /// The target, or the key of the setting, that names the region.
     pub(super) by: String,
     pub(super) site: Site,
     pub(super) cloud: Result<openstack::CloudConfig, openstack::ConfigError>,

@@ -146,7 +146,7 @@ async fn run(process: &Process<'_>, settings: Settings, paths: &Paths) -> Result
             Ok(console::Exit::HangUp) => on_hangup == OnHangup::Background,
             _ => false,
         };
-        // A practice cloud ends with its process, so there is nothing to continue with.
+        // A practice cloud ends with its process, so no other engine could continue its deletions.
         if goes_on && global.sandbox.is_none() {
             leave_running(global, paths).await?;
         }
@@ -201,7 +201,7 @@ async fn leave_running(global: &Global, paths: &Paths) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until the engine leads a session of its own. If this process leads the terminal's session and ended
+/// Waits until the engine leads a session of its own. If this process led the terminal's session and ended
 /// before that, the kernel would hang up on every process in the session.
 async fn away(mut child: Child) {
     let since = Instant::now();

@@ -127,7 +127,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
-/// Checks the kinds, and that the settings name no other kind. The check asks no cloud, and reads no ledger.
+/// Checks the kinds, and that the settings name only these kinds. The check asks no cloud, and reads no ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
     let kinds = embedded::kinds(process.around)?;
     resolve_kinds(&mut process.settings()?, &kinds, process)?;

@@ -4,8 +4,8 @@
 //! engine takes over. So the ledger and the cloud agree: the cause of each stuck or blocked step of the ledger
 //! exists in the cloud, and a resource that is gone in the ledger does not exist in the cloud.
 //!
-//! Only time is simulated. The clock of a runtime of its own begins at the first deletion and ends now, and is
-//! put forward whenever all tasks wait (tokio's paused clock). While no attempt is due, no engine runs.
+//! Only time is simulated. The past has a runtime of its own, whose clock begins at the first deletion and ends now,
+//! and is put forward whenever all tasks wait (tokio's paused clock). While no attempt is due, no engine runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

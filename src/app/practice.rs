@@ -121,7 +121,7 @@ impl Practice {
         self.scene.as_ref().map(Scene::own_part).transpose()
     }
 
-    /// Starts the other deployments, and creates the scenario's resources in all of them.
+    /// Starts the other deployments, and creates each of the scenario's resources at its deployment.
     pub(super) async fn play_scene(
         &mut self,
         own: &Arc<dyn Control>,

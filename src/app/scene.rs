@@ -86,7 +86,7 @@ impl Scene {
     }
 
     /// Returns a service's own kinds and the kinds that they import, directly or indirectly. A deployment
-    /// knows no other kinds of other deployments (G8).
+    /// does not know the rest of the other deployments' kinds (G8).
     fn known_to(&self, service: &str) -> Result<Vec<Source>, Failure> {
         let all = crate::cloud::read_kinds(self.kinds.values().cloned()).map_err(wrong)?;
         let mut wanted = vec![service.to_owned()];
@@ -103,7 +103,7 @@ impl Scene {
         Ok(sources.cloned().collect())
     }
 
-    /// Starts the other deployments and creates the scenario's resources in all of them.
+    /// Starts the other deployments, and creates each of the scenario's resources at its deployment.
     pub(super) async fn play(
         self,
         own: &Arc<dyn Control>,

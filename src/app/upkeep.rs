@@ -118,7 +118,7 @@ fn check(process: &Process<'_>) -> Result<Exit, Failure> {
     process.print(|to| doctor::report(to, &checks, &well))
 }
 
-/// Returns a rule that must hold in every ledger, as a check like those of the doctor.
+/// Returns the result for a rule that must hold in every ledger, in the form of the doctor's checks.
 fn rule_check(checked: &RuleChecked) -> Check {
     let found = match (checked.broken, checked.detail.as_str()) {
         (0, _) => return offline::ok(&checked.rule, "holds"),

@@ -388,7 +388,7 @@ pub struct Resources {
     /// Whether to name the projects of the rows, for people.
     #[serde(default)]
     pub names: bool,
-    /// Whether the kind's own list is enough. Otherwise projects are listed with the number of resources of each,
+    /// Whether to return the kind's own list alone. Otherwise projects are listed with the number of resources of each,
     /// and projects that Keystone no longer knows are listed too. Every service is asked for these resources.
     #[serde(default)]
     pub bare: bool,

@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// Returns the error for a refusal by the API itself, for example of another user's process, of a request that is
-    /// too large, or of one that it does not understand.
+    /// too large, or of a request that the API does not understand.
     fn refused(&self, status: reqwest::StatusCode, body: &[u8]) -> ControlError {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");

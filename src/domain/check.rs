@@ -256,7 +256,7 @@ impl<'k> Link<'k> {
     }
 
     /// Whether this reference alone forms no cycle among resources of one kind: referrers and targets must have
-    /// different values in one field, or a referrer's name is below its target's.
+    /// different values in one field, or a referrer's domain name is below its target's.
     fn never_follows_itself(&self) -> bool {
         let Reference {
             when,

@@ -12,8 +12,8 @@ pub const RECREATED: &str = "Recreated";
 const NAMED_MAX: usize = 5;
 
 /// Whether a step waits until a person accepts or refuses newcomers. False for a resource that was re-created
-/// too often, because it needs another decision. False for a step that waits for a stuck step, because a person answers
-/// for the stuck step. False for a refused plan, because nothing of it was sent.
+/// too often, because it needs another decision. False for a step that waits for a stuck step, because a person decides
+/// about the stuck step's newcomers. False for a refused plan, because nothing of it was sent.
 pub fn waits_for_drift_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck
@@ -77,7 +77,7 @@ pub fn newcomer_words(blocker: &Blocker) -> String {
 }
 
 /// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
-/// newcomers (of each step the first `NAMED_MAX`, and the number of the others).
+/// newcomers (the first `NAMED_MAX` of each step, and the number of the others).
 pub fn refusal_note(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

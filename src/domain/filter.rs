@@ -452,7 +452,7 @@ mod tests {
             ("age<3h", true),
             ("age<1h", false),
             ("!age>3h", true),
-            // A field that the row lacks is searched for in its texts.
+            // If the row lacks the field, the word's text is searched for in the row's texts.
             ("project=front", true),
             ("project=demo", false),
             ("state=blocked,stuck", true),

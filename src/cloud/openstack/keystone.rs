@@ -104,7 +104,7 @@ pub(super) struct Token {
     pub(super) identity: Arc<Identity>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) renew_at: DateTime<Utc>,
-    /// The name of the application credential that the token was issued for, if that has access rules.
+    /// The name of the application credential that the token was issued for, if the credential has access rules.
     pub(super) restricted_by: Option<String>,
 }
 

@@ -284,7 +284,7 @@ impl Pages<'_> {
         })
     }
 
-    /// Returns the path of the page after this one; none if it is the last.
+    /// Returns the path of the page after this one; none if this page is the last.
     fn next_page(&self, answer: &Answer, items: &[Value]) -> Result<Option<String>, CallError> {
         let (paging, row_id) = (self.request.paging, self.request.row_id);
         if matches!(paging, Paging::Links | Paging::Whole) {

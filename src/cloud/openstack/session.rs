@@ -115,7 +115,7 @@ pub struct Service<'s> {
     pub version_header: Option<&'s str>,
     /// Headers of every call: name → value.
     pub headers: Option<&'s BTreeMap<String, String>>,
-    /// Headers of an admin's calls, which reach the rows of all projects by them: name → value.
+    /// Headers with which an admin's calls reach the rows of all projects: name → value.
     pub admin_headers: Option<&'s BTreeMap<String, String>>,
     /// Set if the service's endpoint ends with a project's account: that project's id; empty for the login's own.
     pub account: Option<&'s str>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// All states that can be reached from a start, each by a shortest walk.
 pub(super) struct Reached<State, Step> {
-    /// For each state, the last step to it and the state before that; none for the start.
+    /// For each state, the last step to it and the state before that step; none for the start.
     came_by: BTreeMap<State, Option<(Step, State)>>,
 }
 

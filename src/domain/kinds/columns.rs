@@ -16,7 +16,7 @@ pub struct FieldMeanings {
     pub state: Option<String>,
     /// Path of the time at which the resource was created.
     pub created: Option<String>,
-    /// Path → kind: at the path is the id of a resource of this kind, and a cloud has so few of these resources that
+    /// Path → kind: the path leads to the id of a resource of this kind, and a cloud has so few of these resources that
     /// all of them may be listed.
     #[serde(default)]
     pub refers_to: BTreeMap<String, KindName>,

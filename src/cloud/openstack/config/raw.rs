@@ -13,7 +13,7 @@ const AUTH_FIELDS: &str = "\
     domain_id domain_name default_domain default_domain_id default_domain_name system_scope \
     application_credential_id application_credential_name application_credential_secret";
 
-/// Other keys of a cloud whose single values gone reads, in addition to `SERVICE_endpoint_override`.
+/// Other keys of a cloud that gone reads as a single text, in addition to `SERVICE_endpoint_override`.
 const CLOUD_FIELDS: &str = "\
     auth_type auth_plugin profile cloud region_name interface endpoint_type verify insecure \
     cacert cert key";
