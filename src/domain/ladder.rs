@@ -195,10 +195,10 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
     }
 }
 
-/// Builds the ladder of all stuck and blocked steps of a deletion. `roots` are those of these steps that wait for none
-/// of the others. If no step is stuck or blocked, `roots` are the steps whose accepted delete is observed to be under
-/// way. A single root has its own ladder. For several roots, only `retry` and `forget` can be offered, each only if it
-/// is offered for every root.
+/// Builds the ladder of all stuck and blocked steps of a deletion. `roots` are the stuck and blocked steps that wait
+/// for no other such step. If no step is stuck or blocked, `roots` are the steps whose accepted delete is observed to
+/// be under way. A single root has its own ladder. For several roots, only `retry` and `forget` can be offered, each
+/// only if it is offered for every root.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {

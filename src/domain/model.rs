@@ -93,8 +93,8 @@ impl PartialSchema for Site {
 
 impl ToSchema for Site {}
 
-/// The name of a kind, as the kinds files spell it (`network`, `router_interface`). The name of a kind of another
-/// provider than the first begins with its provider (`toy.subnet`).
+/// The name of a kind, as the kinds files spell it (`network`, `router_interface`). The name of a kind of a
+/// provider other than the first begins with that provider (`toy.subnet`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String)]

@@ -58,8 +58,8 @@ const ID_MAX: usize = 128;
 /// Reads the body of a request: the id, if the caller chose one, and the fields.
 ///
 /// # Errors
-/// The body is no object, the id has a wrong character or length, or a field is unknown, missing or of the wrong type.
-/// The message names the field, and for an unknown field the nearest valid one.
+/// The body is not an object, the id has a wrong character or length, or a field is unknown, missing or of the wrong
+/// type. The message names the field, and for an unknown field the nearest valid one.
 pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Value>), String> {
     let mut fields = known_fields(kind, body)?;
     let id = match fields.remove("id") {

@@ -32,7 +32,7 @@ const MARGIN: f64 = 0.4;
 const MARGIN_BELOW: f64 = 0.3;
 /// Number of periods of each limit after which the gain is believed as it is.
 const PERIODS: u32 = 8;
-/// Number of answers for which a comparison that shows no gain so far rests, with fewer calls in flight. Too many calls
+/// While a comparison shows no gain, it rests for this number of answers, with fewer calls in flight. Too many calls
 /// cost speed: a real Neutron with two cores spends a twelfth more on each of 16 calls than on each of 8.
 const REST: u32 = 100;
 /// Number of good answers after which a lowered limit grows by one.

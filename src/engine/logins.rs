@@ -62,7 +62,7 @@ impl Logins {
         }
     }
 
-    /// Signs in to sites that are new, paused or unreachable. Returns how long until the next sign-in is due.
+    /// Signs in to sites that are new, paused or unreachable. Returns the time until the next sign-in is due.
     pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let every = self.every;
         let only_named = self.sites.only_named.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //!   wake ───▶├─ dispatch   claim ready steps → one call each → outcome
 //!   period   ├─ verify     steps in `verifying`, a batch per kind → observe → next state
 //!            ├─ retry      blocked steps that are due → ready
-//!            ├─ sweep      tombstones in hold-down → observed → deleted again
+//!            ├─ sweep      resources of tombstones in hold-down → observed → deleted again
 //!            ├─ prune      records past their retention → deleted
 //!            ├─ peers      owners watched and hinted, notices handled, importers asked for clearances
 //!            └─ sites      new, paused and unreachable sites signed in to; snapshot published

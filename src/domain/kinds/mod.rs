@@ -91,7 +91,7 @@ pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 use super::query::BY_ID;
 
-/// The variable of a step whose row contained several resources of the kind when it was planned.
+/// The variable which says that the row contained several resources of the step's kind when the step was planned.
 const ONE_OF_SEVERAL: &str = "one_of_several";
 
 /// With more filter values than this, listing the whole collection is cheaper than filtering.
@@ -360,7 +360,7 @@ impl Kind {
     }
 
     /// Returns the references by which a resource of this kind has this bond to its target. A reference with `after`
-    /// is none of them.
+    /// is not among them.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
         let has_bond = move |reference: &&Reference| match reference.on_delete {
             OnDelete::Automatic | OnDelete::WithCascade => !reference.after,

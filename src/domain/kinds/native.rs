@@ -68,7 +68,7 @@ impl Kinds {
     }
 
     /// Returns the native kinds and their fields whose references to this kind block the target in the same registry.
-    /// Asynchronous references are not among them: another deletion handles their resources, and their deployment
+    /// Asynchronous references are not among them: another deletion handles the referrers, and their deployment
     /// gives its clearance before the target is deleted.
     pub fn blocking_fields(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
@@ -124,7 +124,7 @@ pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
 
-/// Number of values of a filter in one query to the ledger.
+/// Maximum number of values of a filter in one query to the ledger.
 const VALUES_A_LIST: usize = 140;
 
 /// The calls of a native kind, which the registry of its deployment answers.

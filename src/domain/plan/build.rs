@@ -299,8 +299,7 @@ impl Planner<'_> {
         makers
     }
 
-    /// Orders each resource that a step takes along after that step, however else the resource came into the
-    /// plan.
+    /// Orders each resource after the step that takes it along, however else the resource came into the plan.
     fn taken_after<'s>(
         &'s self,
         key: &'s ResourceKey,

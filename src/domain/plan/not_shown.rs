@@ -119,8 +119,8 @@ impl<'k> Planner<'k> {
         })
     }
 
-    /// Returns the warnings about kinds that could not be listed and of which no listed resource shows one: a line for
-    /// each reason, or two if it is known of only some of the kinds that a listed resource would show them.
+    /// Returns the warnings about kinds that could not be listed and of which no listed resource shows one. There is
+    /// one line for each reason, or two if some of its kinds have a reference with `shown_by` and others have none.
     pub(super) fn unlisted_warnings(&self) -> impl Iterator<Item = String> {
         let none_shows = |site, unseen| self.shows_unseen(site, unseen).next().is_none();
         let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
