@@ -1,5 +1,5 @@
-//! A deletion's steps as a tree, of which only the visible part is ever read. At the top are the steps for which no
-//! other step waits, and below a step are the steps that must end before it. Equal siblings form a [`Branch`]: a
+//! A deletion's steps as a tree, of which only the visible part is ever read. The steps for which no other step
+//! waits are at the top, and the steps that must end before a step are below it. Equal siblings form a [`Branch`]: a
 //! network with 1,000,000 ports has two branches.
 
 use std::collections::HashMap;

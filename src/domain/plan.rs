@@ -44,8 +44,8 @@ use super::kinds::{Join, Kind, Kinds, Match, OnDelete, Reference, Takes, referre
 use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
 use super::query::Lookup;
 
-/// The end of the reason of a refusal that a plan with the cascade would not have. Each front end replaces it by its
-/// own way to add the cascade.
+/// The end of a refusal's reason, if a plan with the cascade would not be refused for that reason. Each front end
+/// replaces it by its own way to add the cascade.
 pub const ADD_CASCADE: &str = "; add the cascade to delete it too";
 
 /// Returns the rule that protects a resource from deletion (P4); none if no rule does. The caller decides this, because

@@ -115,7 +115,7 @@ impl Confirming {
         }
     }
 
-    /// Makes the error for a delete that the cloud accepted, and has not finished or has failed at.
+    /// Makes the error for an accepted delete that the cloud has not finished, or that has failed.
     fn accepted(&self, status: String, says: impl FnOnce(&str) -> String) -> StepError {
         let message = format!("the delete was accepted; {}", says(&status));
         StepError::own(ErrorClass::Blocked, &status, message, self.clock.now())

@@ -470,8 +470,9 @@ pub struct Find {
     /// A condition on the target. Only a target that meets it has referrers of this kind.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// Whether all referrers are in the scope that the target's own row names in the field that is the referrers'
-    /// `list.scope`: a subnet's ports are on its network. Where that scope is listed, the filter finds nothing more.
+    /// Whether all referrers are in the target's own scope, because their rows and the target's have the same value in
+    /// the referrers' `list.scope` field: a subnet's ports are on the subnet's network. Where that scope is listed, the
+    /// filter finds nothing more.
     #[serde(default)]
     pub in_scope: bool,
 }
@@ -536,8 +537,8 @@ pub struct Remark {
 pub struct GuardRule {
     pub when: BTreeMap<String, OneOf>,
     pub reason: String,
-    /// The kind of a parent. When the parent is deleted, this resource stays and does not refuse the
-    /// deletion.
+    /// The kind of a parent. When the parent is deleted, the guard keeps this resource and does not refuse
+    /// the deletion.
     pub left_in: Option<KindName>,
     /// A condition on the parent. The resource stays only while the parent meets it.
     #[serde(default)]

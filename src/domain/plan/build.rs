@@ -377,7 +377,7 @@ impl Planner<'_> {
                         self.guard_unset(key, resource, links, &mut refused);
                         continue;
                     }
-                    // Each blocker has one refusal, which names a step that it blocks rather than an
+                    // Each blocker has one refusal. It names a step that the blocker blocks; if there is none, an
                     // automatic resource.
                     let mut holds = self.links(key, resource, &index);
                     holds.retain(Link::holds);
