@@ -6,7 +6,7 @@ use crate::domain::model::Answer;
 use crate::domain::policy::{Decision, StepFacts};
 use crate::ledger::{Change, ClaimedStep, StepChange};
 
-/// Returns the parts of a step that decide what follows an answer or an observation.
+/// Returns the facts about a step that are needed to decide after an answer or an observation.
 pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
     StepFacts {
         attempts: step.attempts,
@@ -19,7 +19,7 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
     }
 }
 
-/// Returns the change that records a decision.
+/// Returns the change that records the decision about a step.
 pub(super) fn outcome_change(
     step: &ClaimedStep,
     decision: Decision,

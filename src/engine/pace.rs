@@ -10,8 +10,8 @@
 //!    grows slowly, so that few calls in a hundred are refused.
 //! 3. Refusals of calls that were already in flight at an earlier refusal count as that refusal.
 //!
-//! A cloud may ask for a pause of a second after each refusal, while its limiter saves up less than a second's
-//! calls in that time. The difference is lost, so the limit of that cloud cannot be used up.
+//! A cloud may ask for a pause of a second after each refusal, although its limiter saves up fewer calls than it
+//! allows in a second. The calls that are not saved up are lost, so the limit of that cloud cannot be used up.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -74,7 +74,7 @@ impl NativeResources {
         Some(Uuid::new_v5(&Uuid::NAMESPACE_OID, &named).to_string())
     }
 
-    /// Changes the fields that the body names.
+    /// Changes those fields of a resource that `body` names.
     pub(super) async fn update(
         &self,
         envelope: &Envelope,

@@ -82,9 +82,9 @@ impl Resolver {
         Ok(found)
     }
 
-    /// Finds resources by ids. A login that is shown only its own resource is refused any word but that resource's
-    /// id, even the resource's name. So a refusal is returned beside the resources: it counts only if a word is not
-    /// the resource's name either.
+    /// Finds resources by ids. If a login is shown only its own resource, the cloud refuses every word except that
+    /// resource's id, even the resource's name. So a refusal is returned beside the resources: it counts only if a
+    /// word is not the name of a resource either.
     async fn find_ids(
         &self,
         site: &Site,

@@ -18,12 +18,12 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, ClaimedStep, Membership};
 use crate::system::config::Settings;
 
-/// Steps are claimed in advance for the calls of at least this time. In this time the ledger writes an outcome and a
-/// claim, so that a free permit need not wait for the ledger. A site whose latency is shorter is treated as if its
-/// latency were this long.
+/// Minimum length of the time for whose calls steps are claimed in advance. In this time the ledger writes an outcome
+/// and a claim, so that a free permit need not wait for the ledger. A site whose latency is shorter is treated as if
+/// its latency were this long.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
-/// Steps are claimed in advance for the calls of at most this time, even if the ledger is slower, because no other
-/// engine can send a step that is claimed.
+/// Maximum length of the time for whose calls steps are claimed in advance, even if the ledger is slower, because no
+/// other engine can send a step that is claimed.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;

@@ -133,7 +133,7 @@ impl Sweep {
     }
 }
 
-/// Returns how long a resource may have been gone if the `nth` sweep is to search for it.
+/// Returns a duration: the `nth` sweep searches for resources that have been gone for at most this long.
 fn reach(nth: u64, hold_down: Duration) -> Duration {
     let skipped = OLDER_EVERY
         .iter()

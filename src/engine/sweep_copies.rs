@@ -1,4 +1,4 @@
-//! Sweeps for copies at other sites that are created after the deletion of their original began (T14b).
+//! Sweeps for copies that are created at other sites after the deletion of their original began (T14b).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -44,7 +44,7 @@ pub struct Neighbours {
     pub heartbeat: std::time::Duration,
 }
 
-/// The parts that make an engine a deployment.
+/// The parts that an engine has only if it belongs to a deployment.
 pub(super) struct Federation {
     pub(super) references: Arc<BackReferences>,
     pub(super) owner: Arc<OwnerSide>,

@@ -293,7 +293,7 @@ impl OwnerSide {
         let awaited = match self.ledger.pending_clearances(step.id).await {
             Ok(awaited) if awaited.is_empty() => return None,
             Ok(awaited) => awaited,
-            // An unknown state is not a clearance.
+            // If the pending clearances are unknown, the step waits.
             Err(error) => {
                 tracing::error!(%error, step = step.id, "the pending clearances of a step could \
                                                          not be read from the ledger");

@@ -116,7 +116,7 @@ impl ApiHandle {
         self.shutdown.cancel();
         if tokio::time::timeout(DRAIN, &mut self.task).await.is_err() {
             self.task.abort();
-            // Only when the task has ended is its listener dropped, and the socket's file with it.
+            // The task's listener is dropped, and the socket's file removed, only when the task has ended.
             let _ = self.task.await;
         }
     }

@@ -79,7 +79,7 @@ impl SocketListener {
 
 impl Accept for SocketListener {
     type Stream = UnixStream;
-    /// The uid at the other end.
+    /// The uid at the other end of a connection.
     type Client = u32;
 
     async fn accept(&mut self) -> io::Result<(UnixStream, u32)> {

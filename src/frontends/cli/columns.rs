@@ -50,7 +50,7 @@ columns! {
     };
     "ATTEMPTS" 1 => if_step(row, format!("{}/{}", row.attempts, row.max_attempts));
     "NEXT" 2 => time_or_empty(row.next_attempt_at);
-    // What blocks the step comes first: a narrow table shows only the beginning.
+    // The blocker comes first, because a narrow table shows only the beginning.
     "WHY" 7 => blocked_reason(row, row.last_error.as_ref().map(answer_words));
 
     /// The result for each resource of a deletion.
@@ -166,7 +166,7 @@ columns! {
     "SITE" 9 => row.0.key.site;
     "FINDING" 9 => row.1;
 
-    /// What each reconciler of the engine does, did last and does next.
+    /// The engine's reconcilers: what each does, did last and does next.
     pub(super) RECONCILERS: ReconcilerStatus, |row|
     "RECONCILER" 9 => row.name.as_str();
     "DOING" 9 => activity_words(row);

@@ -1,6 +1,6 @@
-//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes because of which steps and
-//! deletions need a person, tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of
-//! the ledger, and the resources of a kind.
+//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes because of which steps need a
+//! person, tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of the ledger, and
+//! the resources of a kind.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub enum What {
 }
 
 impl What {
-    /// The words of the lists that are not of a kind.
+    /// The words for all lists except the list of a kind's resources.
     pub const LISTS: &'static [&'static str] = match Self::VARIANTS.split_last() {
         Some((_kind, lists)) => lists,
         None => &[],

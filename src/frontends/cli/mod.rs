@@ -55,7 +55,7 @@ pub trait Verb: Sized {
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
 }
 
-/// What a verb needs of the engine that carries it out.
+/// The needs of a verb, which the engine that carries it out must meet.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'v> {
     /// The verb's targets, as typed: an engine of this process also serves the sites that they name.
@@ -67,7 +67,7 @@ pub struct Needs<'v> {
 }
 
 impl<'v> Needs<'v> {
-    /// The needs of a verb without targets. One that only reads needs no listener.
+    /// The needs of a verb without targets. A verb that only reads needs no listener.
     fn reading(only_reads: bool) -> Self {
         Self {
             targets: &[],

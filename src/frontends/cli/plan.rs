@@ -134,7 +134,7 @@ impl Verb for Plan {
     }
 }
 
-/// Requests a plan, and requests it again until the deadline while a cloud does not answer.
+/// Requests a plan, and requests it again until the deadline while the engine or a cloud does not answer.
 pub(super) async fn make(
     session: &mut Session<'_>,
     targets: Vec<TargetSpec>,

@@ -1,4 +1,4 @@
-//! The session of a verb: control, streams and actor, and what several verbs do with them.
+//! The session of a verb: control, streams and actor, and the functions on these that several verbs use.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::domain::model::{Actor, Deletion, KindName, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
-/// Time after which a command that a cloud did not answer is sent again, if the deadline is later.
+/// Time after which a command that the engine or a cloud did not answer is sent again, if the deadline is later.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Reads a line; blocks until a person has typed it.
@@ -62,8 +62,8 @@ impl Session<'_> {
         }
     }
 
-    /// Submits a command, and submits it again while a cloud does not answer, until the deadline (N16). Returns the
-    /// part of the receipt that `take` extracts.
+    /// Submits a command, and submits it again while the engine or a cloud does not answer, until the deadline (N16).
+    /// Returns the part of the receipt that `take` extracts.
     pub(super) async fn submit<T>(
         &mut self,
         command: Command,

@@ -82,7 +82,7 @@ pub fn verdict_of(
     Verdict::Continue
 }
 
-/// Whether no step runs or is about to: all steps that are left are blocked, or wait for blocked steps.
+/// Whether the deletion only waits: all steps that are left are blocked, or wait for blocked steps.
 fn only_waits(deletion: &Deletion) -> bool {
     deletion.state != DeletionState::Planning && waits(&deletion.counts)
 }

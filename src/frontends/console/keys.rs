@@ -571,7 +571,7 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
-    /// The scopes whose keys have a meaning in this pane. If two of them have a key, the first wins.
+    /// The scopes whose keys have a meaning in this pane. If two of them have the same key, the first wins.
     pub(crate) fn in_effect(self, replays: bool) -> impl Iterator<Item = Self> {
         let shared = [Self::Marks, Self::Sorts].into_iter();
         let shared = shared.filter(move |of| self.has_keys_of(*of));

@@ -133,7 +133,7 @@ pub enum Exit {
     Quit,
     /// The person quit; an embedded engine with work continues without a terminal.
     LeaveRunning,
-    /// The person quit and stops an embedded engine; its ledger keeps the work that is left, unless the ledger ends
+    /// The person quit, and an embedded engine stops; its ledger keeps the work that is left, unless the ledger ends
     /// with the practice cloud.
     Stop,
     /// The terminal hung up, or the input of the console in lines ended.

@@ -1,5 +1,5 @@
-//! How many resources of each kind the sites have. They are counted in the background, one kind after the other: at
-//! first each as soon as the previous count has arrived, later at most one every few seconds.
+//! The number of resources of each kind at the sites. They are counted in the background, one kind after the other:
+//! at first each as soon as the previous count has arrived, later at most one every few seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

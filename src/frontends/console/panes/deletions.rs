@@ -21,7 +21,7 @@ impl Row for Deletion {
         filter.fits(&Facts {
             texts: &[&self.id, &target_words(self), &self.reason],
             state: deletion_state_word(self),
-            // The kind and the site of any target may match.
+            // The kind and the site of any target may match the filter.
             kind: &joined(keys().map(|key| &key.kind), " "),
             site: &joined(keys().map(|key| &key.site), "\n"),
             project: "",

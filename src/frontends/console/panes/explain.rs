@@ -15,7 +15,7 @@ struct Line {
     text: String,
     tone: Tone,
     copied: String,
-    /// What the person can do, the same for all lines.
+    /// The next action of the person, the same for all lines.
     next_action: Arc<str>,
     leads_to: Option<End>,
 }
@@ -68,7 +68,7 @@ pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
     listed(ExplainPane { key, words }, feed)
 }
 
-/// Lists what is known of the resource, its blockers, the reasons to refuse its deletion, and its relations to other
+/// Lists the findings about the resource, its blockers, the reasons to refuse its deletion, and its relations to other
 /// resources.
 fn lines(explanation: &Explanation) -> Vec<Line> {
     let next_action: Arc<str> = explanation.next_action.as_str().into();
