@@ -30,7 +30,7 @@ pub trait Commit: Send + Sync {
 pub enum Change {
     /// Saves a plan for 24 h, under its hash.
     SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
-    /// Keeps for 24 h the answer to a request with an idempotency key that asked for no deletion.
+    /// Keeps for 24 h the answer to a request that had an idempotency key and asked for no deletion.
     KeepAnswer {
         request: KeyedRequest,
         answer: Value,

@@ -213,7 +213,7 @@ impl State {
         self.is_waiting() || (is_live && !self.replays())
     }
 
-    /// Whether the engine has gone or cannot be reached, so that the last snapshot is all that is known.
+    /// Whether the engine has ended or cannot be reached, so that the last snapshot is all that is known.
     pub(super) fn has_lost_engine(&self) -> bool {
         self.engine_gone || self.snapshot.engine.unreachable_since.is_some()
     }

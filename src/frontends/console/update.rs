@@ -503,7 +503,7 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
         state.with_top(|pane, context| pane.wake(true, context));
     }
     if matches!(state.prompt, Some(Prompt::Question(Asked::Unsent))) && state.unsent() == 0 {
-        // All were sent, so there is nothing left to ask.
+        // All commands were sent, so there is nothing left to ask.
         state.prompt = None;
         state.quit();
     }
@@ -523,7 +523,7 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
         Err(error) => {
             // The request is repeated only when the pane is opened again or a query is answered, so that an engine that
-            // is gone is not called again and again.
+            // has ended is not called again and again.
             state.fail(format!(
                 "events could not be read: {error}; open the pane again to read them"
             ));

@@ -29,8 +29,8 @@ use crate::domain::text::escape;
 
 /// A check that ends within this time is answered with its outcome (N7).
 const CHECK_MAX: Duration = Duration::from_millis(800);
-/// Longest time of the requests that then ask the service which blockers the caller may see. With the check, the
-/// answer takes a second at most.
+/// Longest time of the requests that ask the service, after the check ([`CHECK_MAX`]), which blockers the caller may
+/// see. With the check, the answer takes a second at most.
 const SHOWN_MAX: Duration = Duration::from_millis(150);
 
 impl Gate {
@@ -169,8 +169,8 @@ impl Gate {
     }
 
     /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that the engine deletes
-    /// once nothing blocks it (`park`). Until a call is sent, the gate refuses as the cloud would; after that,
-    /// nothing is undone.
+    /// once nothing blocks it (`park`). Until a call is sent, the gate refuses the request as the cloud would;
+    /// after that, nothing is undone.
     async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
         use DeletionState::{Gone, Planning, Refused, Running, Stuck};
         let (caller, id) = self.begin(head, named, options).await?;

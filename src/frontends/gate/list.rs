@@ -34,7 +34,7 @@ impl Gate {
         let needed = with_parts.map(fields_of_parts).unwrap_or_default();
         let mut asked = PageRequest::of(&head.uri, kind, &needed);
         if asker == RequestSource::Central {
-            // A central site sees what the service has, so the service applies the filter.
+            // A central site gets the states of the rows as the service has them, so the service applies the filter.
             asked.filter = None;
         }
         let kind = kind.name.clone();

@@ -20,8 +20,8 @@ const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
 /// Maximum number of tokens in a cache.
 const CACHED_TOKENS_MAX: usize = 10_000;
 
-/// How long a token counts as unknown: long enough that a client that repeats it costs one call, short enough
-/// for a Keystone that has just learned of it.
+/// How long a token counts as unknown: long enough that a client that repeats the token costs one call, and short
+/// enough for a token that Keystone has just learned of.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::seconds(3);
 /// Maximum number of a gate's concurrent calls to Keystone about tokens: invalid tokens must not flood Keystone.
 const ASKED_MAX: usize = 16;

@@ -260,7 +260,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends a message. False if it was stopped before the message was accepted.
+    /// Sends a message. False if the follower was stopped before the message was accepted.
     async fn send(
         &mut self,
         gathered: &PendingTopics,

@@ -14,7 +14,7 @@ use crate::present::{count, thousands};
 /// Shortest time between two queries.
 const ASKED_EVERY: TimeDelta = TimeDelta::minutes(1);
 
-/// The calls to a site within some time.
+/// The numbers of calls to a site in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Calls {
     answered: u64,
@@ -23,7 +23,7 @@ struct Calls {
 
 impl Calls {
     /// The number of calls. If an observation finds that a call of an earlier minute was refused, the refusal counts as
-    /// a call of the later minute too.
+    /// a call of the observation's minute too.
     fn all(self) -> u64 {
         self.answered.max(self.refused)
     }

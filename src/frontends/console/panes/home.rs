@@ -1,7 +1,7 @@
 //! `:home`, the first screen. Its sections show the steps and deletions that need a person, each with its next key, the
 //! deletions that run and how long they take, when blocked steps are retried, the sites, the deletions of the last day,
-//! and the causes because of which steps need a person. While nothing is under way and nothing needs a person, another
-//! section counts the resources of each kind and site.
+//! and the number of steps that need a person for each cause. While nothing is under way and nothing needs a person,
+//! another section counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused

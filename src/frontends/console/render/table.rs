@@ -13,7 +13,8 @@ const GUTTER: u16 = 3;
 const FLEX_MIN: u16 = 10;
 /// Width below which no column is narrowed to fit the screen; if that does not suffice, the last columns are hidden.
 const FIXED_MIN: u16 = 8;
-/// Width of a text up to which its column gets width from other columns. Longer texts are sentences, which may be cut.
+/// A column whose widest text is wider than this neither gets width from other columns nor gives them any: it has
+/// sentences, which may be cut.
 const WHOLE_MAX: usize = 40;
 
 pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {

@@ -1,11 +1,11 @@
-//! The visible rows of the tree, as spans of rows that are alike.
+//! The visible rows of the tree, as spans of rows of the same kind and depth.
 
 use super::{Forest, Known, What};
 
 /// Beyond this number of rows, rows open only when a person opens them.
 const OPEN_ROWS_MAX: usize = 2_000;
 
-/// Consecutive rows that are alike.
+/// Consecutive rows of the same kind and depth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) row: usize,

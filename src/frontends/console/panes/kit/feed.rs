@@ -154,8 +154,8 @@ impl<T: 'static> Feed<T> {
         Self { rows_max, ..self }
     }
 
-    /// Makes it a feed that no person waits for: after a change it is queried only once this time has passed since the
-    /// last query, its errors are not shown, and a replay does not query it.
+    /// Makes the feed one that no person waits for: after a change it is queried only once this time has passed since
+    /// the last query, its errors are not shown, and a replay does not query it.
     pub(crate) fn in_background(mut self, pause: TimeDelta) -> Self {
         self.pace.background = Some(pause);
         self.pace.on_demand = true;

@@ -27,7 +27,7 @@ pub(crate) enum Freshness {
 
 impl Freshness {
     /// The words at the right of the title; `None` for rows that do not change. `last` is the time of the last
-    /// snapshot, if the engine has gone or cannot be reached.
+    /// snapshot, if the engine has ended or cannot be reached.
     pub(crate) fn words(self, look: &RenderContext, last: Option<DateTime<Utc>>) -> Option<Cell> {
         let as_of = |at| Cell::dim(format!("as of {}", look.time(at)));
         let age = |at| ago_words(look.now - at);
