@@ -78,7 +78,7 @@ pub struct Facts {
     pub engine: EngineFacts,
     /// The channels that notify people of the deletions and sites that need them.
     pub notify: Vec<NotifyFacts>,
-    /// Name of this engine as a deployment, if the settings say that it is one.
+    /// Name of the deployment that this engine belongs to, if the settings name one.
     pub deployment: Option<String>,
     /// The other deployments that the settings name.
     pub peers: Vec<PeerFacts>,
