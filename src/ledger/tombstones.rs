@@ -73,7 +73,7 @@ fn is_under_way(phase: Phase) -> bool {
     matches!(phase, Phase::Checking | Phase::Deleting)
 }
 
-/// An id in a form that ignores its case, as clouds do.
+/// An id in a form that ignores its case, as some providers do.
 enum Id {
     Uuid([u8; 16]),
     Text(Box<str>),

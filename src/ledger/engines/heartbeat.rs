@@ -83,7 +83,7 @@ pub struct Beat {
 pub struct Next {
     /// How long until the next beat.
     pub wait: Duration,
-    /// Whether to wake the other engines, because our gates have more changes.
+    /// Whether to wake the other engines, because the positions of our gates have changed.
     pub wakes_others: bool,
     /// Whether the tombstones in memory lack changes of other engines. A transaction brings them up to date.
     pub is_behind: bool,

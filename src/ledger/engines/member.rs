@@ -75,7 +75,8 @@ pub struct Member {
 impl Member {
     pub fn new(mut terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
         if index.is_some() {
-            // When this lease has ended, so have the writes through its gates: an engine that takes over need not wait.
+            // Once this lease has ended, the writes through this engine's gates have ended, too: an engine that takes
+            // over need not wait.
             terms.lease = terms.lease.max(GATE_LEASE + terms.call_timeout);
         }
         Self {
@@ -233,8 +234,8 @@ impl Member {
         }
     }
 
-    /// Ends a request whose transaction was committed. If it raised tombstones, waits until the gates of the other
-    /// engines have them, or may not answer (T3).
+    /// Ends a request whose transaction was committed. If the transaction raised tombstones, waits until the gates of
+    /// the other engines have them, or may no longer answer (T3).
     pub async fn end(&self, effects: RequestEffects) {
         if effects.takes_over {
             self.change(|membership| membership.is_takeover_due = false);

@@ -1,8 +1,8 @@
 //! The engines of a ledger, and what one of them may do at this moment.
 //!
 //! A ledger in a file has one engine. A ledger on a server may have several: each has a *lease*, which it renews. One
-//! of them *leads*: it plans, observes, retries, sweeps, prunes and notifies. All engines that are not paused claim
-//! steps and send calls.
+//! of them *leads*: it plans, observes, retries, sweeps, prunes and notifies, takes over the steps of lost engines, and
+//! exchanges messages with other deployments. All engines that are not paused claim steps and send calls.
 //!
 //! A store with several engines keeps a [`Member`] for its own engine, and a [`Heartbeat`] that renews the lease.
 
@@ -55,9 +55,10 @@ pub struct Membership {
     pub working: usize,
     /// The position of this engine among those that claim steps, from 0; none if it claims no steps.
     pub rank: Option<usize>,
-    /// Whether this engine leads: it alone plans, observes, retries, sweeps, prunes and notifies.
+    /// Whether this engine leads: it alone plans, observes, retries, sweeps, prunes and notifies, takes over the steps
+    /// of lost engines, and exchanges messages with other deployments.
     pub leads: bool,
-    /// Whether an engine has ended whose steps nobody has taken over yet.
+    /// Whether the lease of another engine has ended, and nobody has taken over its steps yet.
     pub is_takeover_due: bool,
     /// Until when this engine may act, by this machine's monotonic clock (I11). None: for as long as it holds the
     /// ledger.

@@ -23,7 +23,7 @@ impl Column {
         }
     }
 
-    /// Adds a value. A value of another type than the column's becomes NULL, or false in a column of flags.
+    /// Adds a value. A value whose type is not the column's becomes NULL, or false in a column of flags.
     fn push(&mut self, value: SqlValue<'_>) {
         match (self, value) {
             (Self::Integers(all), SqlValue::Integer(value)) => all.push(value),

@@ -105,7 +105,8 @@ impl Connection {
         let listener: Arc<Mutex<Option<Listener>>> = Arc::default();
         let woken = listener.clone();
         runtime.spawn(async move {
-            // The statement that is under way fails with the connection, and says why.
+            // An error of the connection is ignored here: the statement that is under way fails, too, and returns an
+            // error.
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
             {
                 if let AsyncMessage::Notification(notice) = message

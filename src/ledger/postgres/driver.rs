@@ -55,9 +55,9 @@ impl PostgresLedger {
     /// which follow those of the ledger. Blocks for as long as the server does.
     ///
     /// # Errors
-    /// A living engine needs another version of the tables; this engine or a living one must be the only one; the
-    /// schema has other tables, an unfinished copy or a ledger of a newer version; the ledger cannot be reached, read
-    /// or written; or a thread cannot be started.
+    /// A living engine needs another version of the tables; another engine is alive, and it or this engine must be the
+    /// only one; the schema has other tables, an unfinished copy or a ledger of a newer version; the ledger cannot be
+    /// reached, read or written; or a thread cannot be started.
     pub fn open(
         address: &Address,
         tombstones: Option<Arc<Tombstones>>,

@@ -26,7 +26,8 @@ const LOADED_TOGETHER: i64 = 10_000;
 /// From then on, each transaction of this engine applies the changes of tombstones to them.
 ///
 /// # Errors
-/// This engine or a living one must be the only one, the tables have another version, or the server fails.
+/// Another engine is alive, and it or this engine must be the only one; the tables have another version; or the server
+/// fails.
 pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Result<(), LedgerError> {
     let own = Process::own();
     let terms = &member.terms;

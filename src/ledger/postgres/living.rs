@@ -14,7 +14,7 @@ pub(super) const RENEWED_AGO: &str =
 /// The process id and the socket of an engine.
 pub(super) type Living = (u32, Option<String>);
 
-/// Finds an engine that is alive. Without `is_any`, finds only one that must be the only engine of the ledger.
+/// Finds an engine that is alive. Without `is_any`, finds only an engine that must be the only one of the ledger.
 pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines

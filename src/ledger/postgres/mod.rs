@@ -11,7 +11,7 @@
 //! `lease_thread` carries renewals to the server, and a `notice` wakes the other engines.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
-//! - Transactions that write more than the engine's own row run one after the other, those of all engines together
+//! - Transactions that write more than the engine's own row run one after the other, even those of different engines
 //!   (`lock`). Each begins by reading whether other engines have ended its engine's lease, and what they have changed
 //!   in the tombstones (`store`).
 //! - The outcomes of steps take three round trips, however many there are: their transaction begins and loads, saves,

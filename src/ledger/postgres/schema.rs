@@ -11,7 +11,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::tables::UNFINISHED;
 
-/// The version that this program writes, as the row of `version`.
+/// The version of the tables that this program writes, as in the table `version`.
 pub(super) const KNOWN: i64 = 3;
 /// The first version whose engines have leases.
 const FIRST_WITH_LEASES: i64 = 2;

@@ -26,7 +26,8 @@ const SETTINGS: Settings<'_> = &[
 ];
 /// Texts are ordered by their bytes.
 const BYTEWISE: &str = " COLLATE \"C\"";
-/// Columns without a default that a file does not have: table, column, and the value in a copied row.
+/// Columns that the tables of a file do not have, and that have no default: table, column, and the value in a copied
+/// row.
 const OWN_COLUMNS: [(&str, &str, &str); 1] = [("engines", "host", "''")];
 
 /// A session in which the tables are read or written.

@@ -37,7 +37,7 @@ pub fn summary<R: LedgerReads>(rows: &R) -> Stored<R, Summary> {
 }
 
 /// Steps that need a person, as far as an index finds them, so that a screen has them at once: steps that are
-/// stuck in their own right, the longest stuck first; then the newest refusals.
+/// stuck in their own right, the longest stuck first; then the newest refused deletions.
 fn needs_person<R: LedgerReads>(rows: &R) -> Stored<R, Vec<Step>> {
     let stuck = rows.find_stuck(ATTENTION_MAX)?;
     let mut lines = steps::shown(rows, &stuck, Some(PAGE_MAX))?;

@@ -112,8 +112,8 @@ pub fn whole_of<R: LedgerReads>(rows: &R, part: &ResourceKey) -> Stored<R, Optio
     Ok(shown(rows, found)?.pop())
 }
 
-/// Originals whose copies are known by this name, and targets with this name that are being checked: their
-/// project is not kept yet.
+/// The tombstones of originals whose copies are known by this name, and of targets with this name that are being
+/// checked. The project of such a target is not kept yet.
 pub fn namesakes<R: LedgerReads>(
     rows: &R,
     site: &Site,

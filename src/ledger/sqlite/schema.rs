@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::outline;
 
-/// The version that this program writes, as `PRAGMA user_version`.
+/// The version of the tables that this program writes, as `PRAGMA user_version`.
 pub(super) const KNOWN: i64 = 21;
 
 /// Migrations, each from the version of its position to the next. Never edited once released: a change is one
@@ -228,7 +228,7 @@ const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
-/// An index that leads from one group of steps to observe to the next, without reading the steps between.
+/// An index by which a search jumps from one group of verifying steps to the next, without reading the steps between.
 const RANKED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at)
@@ -339,12 +339,12 @@ CREATE INDEX native_references_to ON native_references(id, kind, site);
 ";
 /// Other deployments (G).
 /// - `importers`, `importer_kinds`: the deployments that import from this one, and the kinds to which they refer.
-/// - `awaited`: the clearances that are missing.
+/// - `awaited`: the pending clearances.
 /// - `peer_changes`: the notices to importers, that is, each tombstone of a kind to which one of them refers. A notice
 ///   gets a new sequence number whenever a statement sets the phase of its tombstone.
 /// - `watches`: how far this deployment has read the notices of the services that it imports.
-/// - `foreign_going`: resources of those services that are being deleted. `handled_by` of each is the deletion that
-///   handles the resources of this deployment that refer to it; 0: there are none.
+/// - `foreign_going`: resources that those services are deleting. `handled_by` of each is the deletion that handles the
+///   resources of this deployment that refer to it; 0: no resource refers to it.
 /// - `requests.root`: the deletion that is the root cause of this one, if it is another one.
 /// - `steps_live`: two deletions may delete two resources to which one resource refers, so steps also differ by the
 ///   reference that they unset (I9).
@@ -419,8 +419,9 @@ CREATE TABLE audit_seal(
 ) STRICT;
 ";
 /// `steps.left_to`: the step of an earlier deletion that deletes the same resource (P9). That step is live for as long
-/// as the step that is left to it. `owners_moved`: the steps to which others are left and that ended, became stuck or
-/// are no longer stuck within the transaction, and those for which a left step waits again; empty between transactions.
+/// as the step that is left to it. `owners_moved`: the steps to which other steps are left, if they ended, became
+/// stuck or ceased to be stuck within the transaction, or if a step that is left to them waits again. The table is
+/// empty between transactions.
 const LEFT_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN left_to INTEGER;
 DROP INDEX steps_live;
@@ -474,7 +475,7 @@ ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
 /// `answer`: the answer, as JSON, to a request that asked for no deletion; its `deletion` is empty.
 const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
-/// Ids compare as their cloud's provider says: two that differ only in case may be two resources. Older ledgers
+/// Ids compare as their cloud's provider says: two ids that differ only in case may name two resources. Older ledgers
 /// knew OpenStack alone, whose UUIDs are in lower case, also as parts of an id (`IMAGE,PROJECT`).
 const EXACT_IDS: &str = "
 CREATE TABLE exact(
@@ -533,8 +534,8 @@ ALTER TABLE exact RENAME TO foreign_going;
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
-/// Ids of parts compare as those of tombstones do. The table of owners that have moved is dropped, because the working
-/// set knows them.
+/// Ids of parts compare as those of tombstones do. The table `owners_moved` is dropped, because the working set has its
+/// steps in memory.
 const EXACT_PARTS: &str = "
 DROP TRIGGER steps_moved;
 DROP TRIGGER steps_left_moved;

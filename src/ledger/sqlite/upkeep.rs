@@ -71,7 +71,8 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
     Ok(checked)
 }
 
-/// Returns the end of the audit if its chain is whole and its seal confirms it; otherwise what is wrong.
+/// Returns the end of the audit if its chain is whole and its seal confirms it; otherwise a description of the
+/// fault.
 ///
 /// # Errors
 /// The ledger cannot be read at all.

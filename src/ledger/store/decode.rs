@@ -250,7 +250,8 @@ pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     Ok((group(row)?, cell))
 }
 
-/// Decodes the columns of the group, the number of its steps, the number of those that ended, and its last step.
+/// Decodes the columns of the group, the number of its steps, the number of those that ended, and one of its steps that
+/// has not ended, else the one that ended last.
 pub fn group_progress(row: &dyn SqlRow) -> Decoded<GroupProgress> {
     Ok(GroupProgress {
         group: group(row)?,

@@ -283,7 +283,7 @@ pub struct UnsavedOthers {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeSteps {
     pub all: Vec<i64>,
-    /// The steps among them that will end.
+    /// The steps of `all` that will end.
     pub ending: Vec<i64>,
 }
 
@@ -363,10 +363,10 @@ pub trait StepFinds: Fallible {
     /// Finds a step of the deletion, other than this one, that is stuck in its own right.
     fn find_failed(&self, deletion: i64, other_than: i64) -> Stored<Self, Option<i64>>;
 
-    /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
+    /// Finds the blocked steps, of all deletions, whose next attempt is due, the longest due first: at most `limit`.
     fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the blocked and verifying steps of all deletions that entered their state after `now`, and those whose
+    /// Finds blocked and verifying steps of all deletions: those that entered their state after `now`, and those whose
     /// next observation is after `observed_by`.
     fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
 
@@ -444,7 +444,7 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
         Ok(vec![self.epoch()])
     }
 
-    /// Notes that the engines of this name claim no more steps, or work again. Returns how many have the name.
+    /// Notes that the engines of this name claim no more steps, or claim steps again. Returns their number.
     fn drain_engines(&self, _name: &str, _is_drained: bool) -> Stored<Self, usize> {
         Ok(0)
     }

@@ -56,7 +56,7 @@ pub trait PeerReads: Fallible {
     ) -> Stored<Self, Vec<(i64, TombstoneRow)>>;
 
     /// Finds resources that another deployment is deleting and that are not handled here yet, the oldest notice first:
-    /// only those of the first root, and of one owner. None if all are handled.
+    /// only those of one root and of one owner. None if all are handled.
     fn find_unhandled(&self, limit: usize) -> Stored<Self, Option<UnhandledDeletion>>;
 
     /// Finds the deletion of this deployment that handles the referrers of this resource, which another deployment

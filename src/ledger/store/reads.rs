@@ -136,8 +136,8 @@ pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    /// Counts the deletions that have ended since this time and are not stuck, and the steps of these deletions that
-    /// are gone.
+    /// Counts the deletions that have ended since this time and are not stuck, and the steps in state `gone` of these
+    /// deletions.
     fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     /// Loads the plan that has started, without its steps.
@@ -220,8 +220,8 @@ pub trait StepReads: Fallible {
     /// Finds a dependency of this step that has not ended, else the one that ended last.
     fn find_last_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
 
-    /// Finds the steps of each of these resources that have not ended and are not left to another deletion, in the
-    /// order of the keys, and then of their ids.
+    /// Finds, for each of these resources, its steps that have not ended and are not left to another deletion: in the
+    /// order of the keys, and then of the steps' ids.
     fn find_live(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<i64>>;
 
     /// Finds the deletion's steps that are in this state, in the order of their ids.

@@ -10,7 +10,7 @@ use super::sql::{Dialect, ReadColumns as _, SqlValue, Statements};
 use crate::domain::model::{DeletionState, KindName, Site};
 use crate::ledger::{DeletionFilter, TombstoneFilter};
 
-/// Conditions joined by AND, each after an AND, and their values in order.
+/// Conditions, each with an AND before it, and their values in order.
 #[derive(Default)]
 struct Conditions<'v> {
     sql: String,

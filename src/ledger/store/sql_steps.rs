@@ -154,7 +154,7 @@ impl<S: Statements> StepReads for S {
 
     /// The query jumps from group to group along an index. The search for the next group starts after the last possible
     /// entry of a group; from its first entry on, the store would read the whole group. SQLite searches the index by
-    /// all five columns only for values that are no columns, hence `coalesce`.
+    /// all five columns only for values that are not columns, hence `coalesce`.
     fn find_observations_due(&self, now: DateTime<Utc>) -> Stored<Self, Vec<ObservationsDue>> {
         let looks = Self::DIALECT.by_index("steps_looks");
         let next = |after: &str| {

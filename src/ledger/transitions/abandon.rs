@@ -13,9 +13,9 @@ use crate::ledger::store::{RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Abandons the stuck and blocked steps of a deletion, or only these, and returns how many: the steps end `purged`,
-    /// and their tombstones with them. No call is sent for them. Steps that waited for an abandoned step are stuck,
-    /// with an error that names the abandoned step, until a person retries them.
+    /// Abandons the stuck and blocked steps of a deletion, or those of them in `only`, and returns how many: the steps
+    /// end `purged`, and their tombstones with them. No call is sent for them. Steps that waited for an abandoned step
+    /// are stuck, with an error that names the abandoned step, until a person retries them.
     pub fn abandon_steps(
         &mut self,
         num: i64,

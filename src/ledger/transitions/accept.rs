@@ -106,8 +106,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 
     /// Returns, for each of these resources, the id of the deletion that is deleting the resource or will delete it:
-    /// the deletion that raised the tombstone or, if the resource is gone, one that is being planned. None if there is
-    /// no such deletion, or if it was refused or cancelled and has ended.
+    /// the deletion that raised the tombstone or, if the resource is gone, one that is being planned or awaits
+    /// approval. None if there is no such deletion, or if it was refused or cancelled and has ended.
     fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
         let tombstones = self.searched()?.load_tombstones(keys)?;
         let mut deletions = Vec::with_capacity(keys.len());

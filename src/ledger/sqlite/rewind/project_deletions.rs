@@ -85,9 +85,11 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
 
 /// A record belongs to the deletion that raised its tombstone last. If another deletion deletes or has deleted the
 /// resource, a deletion raises no tombstone before its own plan has a step for the resource. Phase and step end
-/// together (T9). Only these records are examined: those whose step has moved; in deletions that have changed, those
-/// without a step, or all if the deletion was planned, or changed for the last time, between the time that is shown and
-/// the one shown before; and those with an event between these times.
+/// together (T9). Only these records are examined:
+/// - those whose step has moved;
+/// - in deletions that have changed, those without a step; or all, if the deletion was planned, or changed for the last
+///   time, between the time that is shown and the one shown before;
+/// - those with an event between these two times.
 const TOMBSTONES: &str = "
 DELETE FROM records;
 INSERT OR IGNORE INTO records SELECT l.record FROM moved m JOIN last_steps l ON l.id = m.id
