@@ -285,13 +285,13 @@
 //! ## Ledger: what is durable
 //!
 //! **A step that waits for a stuck step is stuck too, and names it.** Otherwise a deletion would stay
-//! `running` for ever with nothing to run (N12: never silently active). A retry of the root releases its
-//! dependents.
+//! `running` for ever with nothing to run (N12: never silently active). A retry of the named step releases
+//! its dependents.
 //!
 //! **Abandoning a step (`forget`) sends nothing, now or later.** A step that waited for it stays stuck and
 //! names it, since the planned order is broken and a port may belong to the orphan; only a person's retry
-//! sends it. An orphan that is confirmed gone stays on the list as absent: abandoned is not gone (I13: `gone`
-//! only after confirmed absence).
+//! sends the stuck step. An orphan that is confirmed gone stays on the list as absent: abandoned is not gone
+//! (I13: `gone` only after confirmed absence).
 //!
 //! **A reason is required where something begins to be deleted, purged or released, if the settings ask for
 //! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a deletion that

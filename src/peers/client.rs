@@ -95,7 +95,8 @@ impl HttpPeers {
     /// Checks, without a token, that the peer is reachable and speaks this protocol.
     ///
     /// # Errors
-    /// The peer is not configured, cannot be reached, does not answer as a gone deployment, or speaks another protocol.
+    /// The peer is not configured, cannot be reached, does not answer as a deployment of gone, or speaks another
+    /// protocol.
     pub async fn probe(&self, peer: &Peer) -> Result<(), PeerFailure> {
         let call = Call {
             method: Method::GET,

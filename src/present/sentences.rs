@@ -136,7 +136,7 @@ pub fn relation_words(relation: &Relation) -> String {
     }
 }
 
-/// Returns why a resource refuses a plan, as the end of a sentence about it: `port web-1 is` *protected*.
+/// Returns why a resource refuses a plan, as the end of a sentence about the resource: `port web-1 is` *protected*.
 pub fn rule_words(rule: RefusalRule) -> &'static str {
     match rule {
         RefusalRule::InUse => "in use",
@@ -211,8 +211,8 @@ pub fn progress_words(counts: &Counts) -> String {
     format!("{}/{}", thousands(counts.gone), thousands(counts.total))
 }
 
-/// `4.2/s, 2-4 min left`, at the rate of the last minute; `next attempt at 2026-11-26T03:12:07Z` if all that is
-/// left is blocked; none if nothing is known. `at` writes a time.
+/// `4.2/s, 2-4 min left`, at the rate of the last minute; `next attempt at 2026-11-26T03:12:07Z` if some steps are
+/// blocked, and none is ready or under way; none if nothing is known. `at` writes a time.
 pub fn pace_words(deletion: &Deletion, at: impl Fn(DateTime<Utc>) -> String) -> Option<String> {
     let rate = Some(deletion.rate_per_second).filter(|rate| *rate >= RATE_SHOWN_MIN);
     let rate = rate.map(|rate| format!("{rate:.1}/s"));
@@ -224,7 +224,8 @@ pub fn pace_words(deletion: &Deletion, at: impl Fn(DateTime<Utc>) -> String) -> 
     (!words.is_empty()).then_some(words)
 }
 
-/// Returns the state of a deletion for people: `blocked` if it runs, but all steps that are left wait.
+/// Returns the state of a deletion for people: `blocked` if it runs, some of its steps are blocked, and none is ready
+/// or under way.
 pub fn deletion_state_word(deletion: &Deletion) -> &'static str {
     match is_blocked(deletion) {
         true => StepState::Blocked.as_str(),

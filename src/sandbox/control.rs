@@ -18,7 +18,8 @@ type Result<T> = std::result::Result<T, String>;
 impl World {
     /// Answers one request that arrives at `now`.
     ///
-    /// 1. Pending changes that end by `now` have ended, and deleted resources that a fault revives by then exist.
+    /// 1. Pending changes that end by `now` have ended, and deleted resources exist again if a fault revives them by
+    ///    then.
     /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
     ///    this function is called.
     /// 3. The answer leaves `delay` later.

@@ -56,7 +56,7 @@ pub(super) struct Action {
     pub(super) hang: bool,
     /// The call takes effect, but the connection closes without an answer.
     pub(super) drop_after_effect: bool,
-    /// The call reports success where it otherwise would, and for a conflict, but changes nothing.
+    /// The call changes nothing. It reports success if it otherwise would, or would be refused for a conflict.
     pub(super) keep: bool,
     /// How the change that the call begins ends, for rows whose changes take time.
     ends_in: Option<Ending>,

@@ -3,8 +3,8 @@
 //! `World` is the cloud without I/O; `serve` serves it over HTTP. The sandbox imports nothing of gone's own
 //! model, because it would repeat gone's mistakes: its answers were copied from real services, and the
 //! conformance table in `tests/sandbox` runs against the sandbox and against those services. The sandbox imitates what
-//! gone, its gate, the scenarios and the tables of `tests/testbed/BEHAVIOUR.md` need. Of other refusals it imitates
-//! only the status and the error type.
+//! gone, its gate, the scenarios and the tables of `tests/testbed/BEHAVIOUR.md` need. It imitates only the status and
+//! the error type of other refusals.
 //!
 //! ```text
 //!  client ──▶ server ──▶ World::handle ─┬▶ control, seed      (below /sandbox/v1)
@@ -20,11 +20,11 @@
 //! call, undoes a call with the fault `keep`, and revives deleted resources. A service can also act on the rows of
 //! another: a balancer has a port, and a server has ports and volumes, which are deleted or freed with it.
 //!
-//! A *kind* is data: the tables in `assets/sandbox` have its names, its attributes, what only admins may do, which rows
-//! are deleted with a row of it, and which rows block the deletion. A *service* is data too: its paths, its versions,
-//! and its words for each reason to refuse a call. A rule that no table can express is a *hook*: addresses, router
-//! interfaces, trunks, VIPs, changes that take time. A session finds the hooks by the name of their kind, so the core
-//! imports no service. Keystone is a service like the other ones, but all regions share it.
+//! A *kind* is data: the tables in `assets/sandbox` have its names, its attributes, the calls that only admins may
+//! make, which rows are deleted with a row of it, and which rows block the deletion. A *service* is data too: its
+//! paths, its versions, and its words for each reason to refuse a call. A rule that no table can express is a *hook*:
+//! addresses, router interfaces, trunks, VIPs, changes that take time. A session finds the hooks by the name of their
+//! kind, so the core imports no service. Keystone is a service like the other ones, but all regions share it.
 //!
 //! # Time
 //! A row may be pending until it is *due*. `World::handle` first ends the changes that are due by then, in the
@@ -39,7 +39,7 @@
 //!    adds to a page, and the shape of its errors. `own` handles the calls that are not methods of a kind.
 //! 3. A file of hooks for each group of kinds that the tables do not describe completely. A value of `Hooks` has
 //!    only the hooks that differ, and takes the other hooks from `Hooks::NONE`. The files do not import each other in
-//!    a circle: code that several share is in one of its own, such as `devices.rs` in Neutron.
+//!    a circle: code that several files share is in a file of its own, such as `devices.rs` in Neutron.
 //! 4. A line in `SERVICES` of `world.rs`; the catalog, the paths and the faults follow from it.
 //! 5. Scenes in `tests/sandbox/conformance`, which run against the real service too, and a line in
 //!    `tests/sandbox/refusals.rs`. If a seed creates its rows: steps in `assets/sandbox/seed.toml`.

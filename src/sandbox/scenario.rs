@@ -54,7 +54,7 @@ pub enum ScenarioError {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What the scenario shows, in one sentence.
+    /// One sentence that says what the scenario shows.
     pub description: String,
     /// The regions to create, unless the command line names others.
     pub regions: Vec<String>,

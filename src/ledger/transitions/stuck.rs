@@ -189,8 +189,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Makes the step `root` the cause of the steps that were stuck because of the step `before`, and of `before`
-    /// itself if it is still stuck.
+    /// Marks the steps that were stuck because of the step `before`, and `before` itself if it is still stuck, as stuck
+    /// because of the step `root`.
     pub fn mark_stuck_behind(
         &mut self,
         num: i64,

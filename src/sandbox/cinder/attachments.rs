@@ -12,7 +12,7 @@ pub(super) const ATTACHMENT: Hooks = Hooks {
         check_available(&volume)?;
         attachment.set("volume_id", volume.id.to_string());
         attachment.set("instance", attachment.value("instance_uuid"));
-        // Nova's attachments are attached from the start. A body's check refuses a status.
+        // Only Nova's attachments are attached from the start: the check of a body refuses a status.
         let status = match attachment.text(STATUS) {
             "attached" => "in-use",
             _ => "reserved",

@@ -96,7 +96,8 @@ fn delete(session: &mut Session<'_>, volume: &Row, call: &Call<'_>) -> Result<()
     Ok(())
 }
 
-/// Ends the pending change of a volume. If it stays, the snapshots that were to be deleted with it get its status.
+/// Ends the pending change of a volume. If the volume stays, the snapshots that were being deleted with it get its
+/// status.
 fn end_change(session: &mut Session<'_>, volume: &Row) {
     if volume.text(STATUS) == "detaching" {
         return match volume.end {

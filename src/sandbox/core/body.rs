@@ -15,8 +15,8 @@ use super::wire::{Refusal, Result, refuse_if};
 /// Returns the attributes of a body in the form in which they are stored.
 ///
 /// Refuses an attribute that the kind does not have (unless the kind is open), one that POST or PUT does not take, a
-/// wrong type, another project than the caller's, one that only admins may set, and then one that POST needs and that
-/// is missing.
+/// wrong type, another project than the caller's, an attribute that only admins may set, and then one that POST needs
+/// and that is missing.
 pub(crate) fn check(
     session: &Session<'_>,
     kind: &'static Kind,

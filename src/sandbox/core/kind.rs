@@ -88,9 +88,9 @@ pub(crate) struct Table {
     pub(crate) parent_may_be_gone: bool,
     /// Whether everybody who sees the parent sees a row.
     pub(crate) seen_with_parent: bool,
-    /// The calls that raise the parent's revision number, of `create` and `delete`.
+    /// The calls that raise the parent's revision number: any of `create` and `delete`.
     pub(crate) revises_parent: Vec<&'static str>,
-    /// What only admins may do to a row, of `get`, `create`, `update` and `delete`.
+    /// The calls that only admins may make for a row: any of `get`, `create`, `update` and `delete`.
     pub(crate) admin_only: Vec<&'static str>,
     /// The attribute by which a path names a row. If the path names no parent, this attribute must be indexed, except
     /// an `id` that is the row's own.

@@ -220,7 +220,7 @@ fn create(
     Ok(Answer::json(status(kind.created), shown))
 }
 
-/// Creates a row, and returns what the answer shows of it.
+/// Creates a row, and returns the attributes that the answer shows.
 fn create_one(
     session: &mut Session<'_>,
     kind: &'static Kind,

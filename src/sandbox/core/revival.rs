@@ -37,7 +37,7 @@ pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
     }
     let revived: BTreeSet<Uuid> = gone.iter().chain(names.values()).copied().collect();
     for Undo { kind, id, before } in changes {
-        // A row that did not exist before the call was created by it, so there is nothing to revive.
+        // If the row did not exist before the call, the call created it, so there is nothing to revive.
         let Some(before) = before.filter(|row| !row.is_deleted) else {
             continue;
         };

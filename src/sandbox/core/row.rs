@@ -146,8 +146,8 @@ impl Row {
         self.values.retain(|(known, _)| *known != name);
     }
 
-    /// Sets the attributes of a checked body, but not its id, its project, its contents, and what only hooks store. A
-    /// null clears an attribute that has a value while nobody has set it; otherwise the null is stored.
+    /// Sets the attributes of a checked body, but not its id, its project, its contents, or the attributes that only
+    /// hooks store. A null clears an attribute that has a value while nobody has set it; otherwise the null is stored.
     pub(crate) fn apply(&mut self, body: &Body) {
         for (name, value) in body {
             let Some(attribute) = self.kind.attribute(name) else {

@@ -97,7 +97,7 @@ impl Session<'_> {
         self.store
     }
 
-    /// Whether only admins may do this to rows of a kind, and the caller is none.
+    /// Whether only admins may make this call for rows of a kind, and the caller is no admin.
     fn is_kept_from(&self, kind: &Kind, verb: &str) -> bool {
         kind.admin_only.contains(&verb) && !self.caller.is_admin
     }
@@ -138,7 +138,7 @@ impl Session<'_> {
         })
     }
 
-    /// Returns the attributes of a row that a text names, or the bare value if it names only one.
+    /// Returns the attributes of a row that are in `names`, or the bare value if `names` has only one.
     fn part_or_value(&self, row: &Row, names: &str) -> Value {
         match row.kind.attribute(names) {
             Some(only) => self.value(row, only).unwrap_or_default(),
@@ -165,7 +165,7 @@ impl Session<'_> {
         Value::Object(shown)
     }
 
-    /// Returns the attributes of a row that a text names, separated by spaces or commas; all if it names none.
+    /// Returns the attributes of a row that are in `names`, which spaces or commas separate; all if `names` is empty.
     pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
         let names = names.split([' ', ',']).filter(|name| !name.is_empty());
         self.shown(row, &names.collect::<Vec<_>>())

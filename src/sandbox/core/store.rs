@@ -129,7 +129,7 @@ impl Store {
         self.get(kind, row.id_of(attribute)?)
     }
 
-    /// Lists the rows whose indexed attribute may have a text: a superset.
+    /// Lists the rows whose indexed attribute has this text, and those with the same hash; compare them again.
     pub(crate) fn list_by_text(
         &self,
         kind: &str,

@@ -299,7 +299,7 @@ impl Keystone {
     }
 }
 
-/// Refuses a call that only an admin may make, unless the caller is one, and a call that does not exist.
+/// Refuses a call that does not exist, and a call that only an admin may make, unless the caller is one.
 fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
     let no_page = || refused("no_page", &[]);
     let kind = API.match_path(path).ok_or_else(no_page)?.kind;

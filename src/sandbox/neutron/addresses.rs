@@ -42,7 +42,7 @@ pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// Returns the address with a number, of the version of a subnet.
+/// Returns the address with this number, in the IP version of a subnet.
 pub(super) fn address_at(subnet: &Row, number: u128) -> Option<IpAddr> {
     match cidr_of(subnet)? {
         IpNet::V4(_) => Some(Ipv4Addr::from(u32::try_from(number).ok()?).into()),

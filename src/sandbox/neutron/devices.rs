@@ -47,8 +47,8 @@ pub(super) fn is_router_interface(port: &Row) -> bool {
     ROUTER_OWNERS.contains(&owner) && is_inside
 }
 
-/// Creates a port that belongs to a device, with an address that is free, or with free addresses of its choice. Returns
-/// its id and its first address.
+/// Creates a port that belongs to a device, with the given address, which must be free; without one, with free
+/// addresses that this function chooses. Returns the port's id and first address.
 pub(super) fn create_port_of(
     session: &mut Session<'_>,
     (device, owner): (Uuid, &str),

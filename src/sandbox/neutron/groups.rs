@@ -38,7 +38,8 @@ pub(in crate::sandbox) fn ensure_default(session: &mut Session<'_>, project: &st
     })
 }
 
-/// Stores a new group with its first rules: everything may leave, and the group's own ports may reach each other.
+/// Stores a new group with rules for these directions: with `egress` all traffic may leave, with `ingress` the group's
+/// own ports may reach each other.
 fn put_with_rules(session: &mut Session<'_>, group: Row, directions: &[&str]) -> Uuid {
     let project = group.project.clone();
     let id = session.put(group);

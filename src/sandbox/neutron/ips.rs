@@ -35,7 +35,7 @@ pub(super) const FLOATING_IP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Returns the address of a port that a body wants, or its first one.
+/// Returns the address of a port that a body asks for; if it asks for none, the port's first address.
 fn wanted_address(port: &Row, body: &Body, name: &str) -> Option<Address> {
     let wanted = body.get(name).and_then(Value::as_str);
     let mut addresses = addresses_of(port);

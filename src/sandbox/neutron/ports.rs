@@ -48,7 +48,7 @@ fn show_port(session: &Session<'_>, port: &Row, name: &str) -> Option<Value> {
     })
 }
 
-/// Returns what a parent port shows of its trunk. A subport shows nothing of its trunk.
+/// Returns the data about the trunk that its parent port shows. A subport shows nothing of its trunk.
 fn trunk_details(session: &Session<'_>, parent: &Row) -> Option<Value> {
     let trunk = session.store.of("trunk", "port_id", parent.id).next()?;
     let subport = |sub: &Value| {

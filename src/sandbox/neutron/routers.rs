@@ -86,7 +86,7 @@ fn change_routes(
     Ok(json!({"router": session.shown_now("router", router.id)}))
 }
 
-/// Sets or removes the gateway of a router as a body says. Without the attribute, the gateway stays.
+/// Sets or removes the gateway of a router as a body says. A body without the gateway's attribute changes nothing.
 fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
     let Some(info) = body.get(GATEWAY) else {
         return Ok(());

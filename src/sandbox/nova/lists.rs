@@ -30,7 +30,7 @@ pub(super) fn list_query(
     if kind.name != "server" {
         let is_of_all = is_of_all && caller.is_admin;
         let own = caller.project.clone();
-        // These lists have no marker: `page` cuts them by `offset` and `limit`.
+        // Only lists of servers have a marker: `page` cuts the other lists by `offset` and `limit`.
         return Ok(ListQuery {
             sorts: vec![("number".to_owned(), true)],
             shows: Some(Box::new(move |session, row| {

@@ -61,7 +61,7 @@ fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<O
 }
 
 /// Returns the port of the VIP, and the id of the subnet on which it has the VIP's address. A port decides everything;
-/// else a subnet; else a network, of whose subnets the first that has the wanted address is taken, IPv4 before IPv6.
+/// else a subnet; else a network: its first subnet that has the wanted address is taken, IPv4 before IPv6.
 fn vip(session: &mut Session<'_>, balancer: &Row, body: &Body) -> Result<(Row, Value)> {
     let address = balancer.value("vip_address");
     let port = named(session, "port", body, "vip_port_id")?;

@@ -164,7 +164,7 @@ pub(super) fn children<'s>(store: &'s Store, parent: &Row, kind: &str) -> Vec<&'
     found
 }
 
-/// Lists the listeners that send to a pool: by default, or by an enabled policy with rules.
+/// Lists the listeners that send requests to a pool: by default, or by an enabled policy with rules.
 pub(super) fn listeners_of(store: &Store, pool: &Row) -> Vec<Uuid> {
     let is_at_work = |policy: &&Row| {
         policy.flag("admin_state_up") && !children(store, policy, "l7rule").is_empty()
