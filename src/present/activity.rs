@@ -66,8 +66,8 @@ pub fn role_words(role: EngineRole) -> &'static str {
     }
 }
 
-/// Returns the state of an engine's lease in words: `renewed 3s ago`, `renewed 3s ago, 12 behind`, `ended`, or
-/// `alone` for an engine without a lease.
+/// Returns the state of an engine's lease in words: `renewed 3s ago`, `renewed 3s ago, 12 behind` (changes to
+/// tombstones), `ended`, or `alone` for an engine without a lease.
 pub fn lease_words(engine: &EngineRow, now: DateTime<Utc>) -> String {
     let Some(at) = engine.renewed_at else {
         return "alone".to_owned();

@@ -76,7 +76,7 @@ pub fn has_finished(state: DeletionState, live: u64) -> bool {
     state.is_terminal() && live == 0
 }
 
-/// What may happen to a deletion.
+/// A cause for which a deletion may move to another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The deletion's plan is written as steps.

@@ -44,8 +44,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Moves a step for a reason other than an answer, and replaces its error. The step is no longer stuck because of
-    /// another step.
+    /// Moves a step for a reason other than an answer, and replaces its error. Clears the record of the other step
+    /// because of which the step was stuck.
     pub(super) fn move_step(
         &mut self,
         id: i64,

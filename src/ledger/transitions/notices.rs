@@ -55,7 +55,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Accepts a deletion that handles the referrers of `keys`, resources that another deployment deletes, and records
+    /// Accepts a deletion that handles the referrers of `keys` (resources that another deployment deletes), and records
     /// the deletion with `keys`. Without a deletion, records that no resource here refers to `keys`. Stale if the
     /// deletion exists already.
     pub fn mark_handled(

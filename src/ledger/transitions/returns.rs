@@ -47,7 +47,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Makes the step that deleted the resource stuck, with this message: a person must find out who re-creates the
+    /// Marks the step that deleted the resource as stuck, with this message: a person must find out who re-creates the
     /// resource. If a dependent of the step has not ended, the step stays as it is, because the resource blocks the
     /// dependent's own call. If no step has deleted the resource yet, or that step was pruned, the re-creation is only
     /// counted.

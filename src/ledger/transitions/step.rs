@@ -17,7 +17,7 @@
 use super::{Impossible, has_ended};
 use crate::domain::model::{Phase, StepState};
 
-/// What may happen to a step.
+/// A cause for which a step may move to another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The last of the step's dependencies has ended.
