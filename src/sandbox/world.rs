@@ -57,7 +57,7 @@ type Endpoint = Option<(usize, &'static Api)>;
 pub(super) struct LoggedCall {
     seq: u64,
     at: DateTime<Utc>,
-    /// The region's name; `null` for Keystone.
+    /// The region's name; `null` for Keystone, and for a path of no service.
     region: Option<String>,
     method: String,
     /// The path with the query, as sent.

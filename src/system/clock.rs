@@ -27,7 +27,7 @@ type Host = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// At this speed, the clock needs about a minute to catch up with a host's clock that was set forward by an hour.
 const SPEED_MAX: i32 = 60;
-/// The clock follows a host's clock at once up to this difference, because clocks drift by no more.
+/// The clock follows a host's clock at once up to this difference, because clocks drift by no more than this.
 const FOLLOWED: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone)]

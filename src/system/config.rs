@@ -145,10 +145,10 @@ pub struct GuardSettings {
     pub read_only: bool,
     /// Names of the clouds that are read-only.
     pub read_only_clouds: Vec<String>,
-    /// Names of the clouds that require a reason where something begins to be deleted, purged or released, with the
-    /// pattern that a word of the reason must match: `*`, `OPS-*`.
+    /// Names of the clouds at which deletions, purges and releases require a reason, each with the pattern that a word
+    /// of the reason must match: `*`, `OPS-*`.
     pub reason: BTreeMap<String, String>,
-    /// Rules for the resources that no cascade may delete, unset or have removed (P4).
+    /// Rules for the resources that no cascade may delete, unset or make the cloud remove (P4).
     pub protect: Vec<ProtectRule>,
 }
 
@@ -196,7 +196,8 @@ pub struct ConsoleSettings {
     /// Whether the wheel moves the cursor, and a click moves the cursor to the clicked row, or opens the row if the
     /// cursor is there already. The terminal then selects text only with shift.
     pub mouse: bool,
-    /// How the console alerts a person who looks elsewhere, when a deletion ends or something needs a person.
+    /// How the console alerts a person who looks elsewhere, when a deletion ends, or when a step or deletion needs a
+    /// person.
     pub alert: Alert,
 }
 

@@ -350,7 +350,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Opens a file for reading that belongs to root, to this account, or to another trusted account.
+/// Opens for reading a file that belongs to root, to this account, or to another trusted account.
 ///
 /// # Errors
 /// The file cannot be opened, is a symbolic link, is not a regular file, or belongs to an account that is not trusted.

@@ -138,7 +138,7 @@ async fn n10_the_report_has_a_status_and_a_message_for_each_resource() {
         .iter()
         .map(|line| line["status"].as_u64().unwrap())
         .collect();
-    // First come the automatic resources, those that are unset, and those that stay; then the steps.
+    // The automatic resources, those that are unset and those that stay come first, and then the steps.
     assert_eq!(statuses, [202, 202, 424, 204, 202, 409, 409, 424, 409]);
     assert_eq!(data[2]["message"], "stays: it is shared");
     assert_eq!(data[3]["resource"]["id"], "port-1");

@@ -119,7 +119,7 @@ fn i12_a_hanging_call_delays_no_other() {
     let repeated_at = sent[1].at;
     let others = stage.writes();
     let before = others.iter().filter(|call| call.at < repeated_at).count();
-    // The network and its subnet wait for the hanging call; no other port does.
+    // The network and its subnet wait for the hanging call; the other ports do not.
     assert!(before >= 12, "{before} of {others:?}");
     assert_eq!(sent.len(), 2);
 }

@@ -10,7 +10,8 @@ use super::support::program::send;
 use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, text, wait_for};
 use super::terminal;
 
-/// The longest time that a console with an embedded engine may take to hand over (`assets/contract.md`).
+/// The longest time that a console with an embedded engine may take to hand its ledger over to another engine
+/// (`assets/contract.md`).
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
 /// Ends the engine that was left behind, even if the test fails.
@@ -80,7 +81,7 @@ fn slow_stage() -> Stage {
     stage
 }
 
-/// Starts a deletion, and waits until the console's engine has sent a part of it. Returns its id.
+/// Starts a deletion, and waits until the console's engine has sent some of its calls. Returns the deletion's id.
 fn start_deletion(stage: &Stage) -> String {
     let line = "delete network/web-net-0 --cascade --yes -o json";
     let id = text(&stage.gone(line).ok().json()["id"]);

@@ -192,7 +192,7 @@ impl Race {
         self.shared.attempted.load(Ordering::SeqCst)
     }
 
-    /// Deletes one network after the other, spread evenly over the attempted creates.
+    /// Deletes one network after the other. The deletes are spread evenly over the attempted creates.
     fn delete_all(&self, creates_min: usize) {
         for (number, network) in self.networks.iter().enumerate() {
             self.await_attempts(creates_min * (number + 1) / NETWORKS);
@@ -246,7 +246,7 @@ impl Race {
         );
     }
 
-    /// Waits for the last sweep after copies were created again, and asserts that the bystanders and the member still
+    /// Waits for the last sweep after copies were re-created, and asserts that the bystanders and the member still
     /// exist. `since` is the end of the pullers.
     fn assert_swept(&self, since: Instant, member: &Member) {
         wait_for("the last sweep", || self.copies().is_empty());

@@ -93,7 +93,7 @@ fn no_secret_is_written_anywhere() {
         let ran = stage.gone(line).ends_with(code);
         outputs.push((line.to_owned(), format!("{}{}", ran.out, ran.err).into()));
     }
-    // Once more without an engine, and with a login that is refused.
+    // Plans once more, without an engine and with a login that is refused.
     let log = engine.stop().ok();
     assert!(log.err.len() > 10_000, "the log is long");
     outputs.push((

@@ -1,6 +1,6 @@
 //! Measures what the console costs with 100 and with 1,000,000 steps in one deletion, on a screen of 200x60: a frame,
-//! the time from a key to its frame, a filter, and memory. The steps are in a ledger on disk, as an engine writes it,
-//! which answers the console's queries at once. Also measures frames of `:home`, the query for the chart of the
+//! the time from a key to its frame, a filter, and memory. The steps are in a ledger on disk, as an engine writes it;
+//! the ledger answers the console's queries at once. Also measures frames of `:home`, the query for the chart of the
 //! deletion, and 10,000 resources of a cloud that are listed, sorted and filtered.
 //!
 //! Goals: p99 of a frame is at most 1 ms, and p50 at most 1.2 times that with 100 steps, also in `:home`; p99 of the

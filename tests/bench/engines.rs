@@ -31,7 +31,7 @@ use server::OwnServer;
 use stage::{Running, Stage, text};
 
 const LATENCY_MS: u32 = 20;
-/// The calls in flight for each engine.
+/// The most calls in flight for each engine.
 const CALLS_EACH: usize = 4;
 /// The most calls in flight for all engines together.
 const SITE_LIMIT: usize = 16;

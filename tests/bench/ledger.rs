@@ -42,8 +42,8 @@ const BATCH: usize = 1024;
 /// Workers that commit at the same time, so that the ledger groups their commits, as it groups those of an engine.
 const WORKERS: usize = 512;
 const PORTS_PER_NETWORK: usize = 1000;
-/// Number of times that a start is measured; the shortest time counts. A start is one long transaction, and other
-/// processes may disturb it.
+/// Number of times that the start of a deletion is measured; the shortest time counts. A start is one long transaction,
+/// and other processes may disturb it.
 const START_ROUNDS: usize = 3;
 
 fn main() {
@@ -288,8 +288,8 @@ async fn end_each<L: Commit + 'static>(
     steps.len() as f64 / before.elapsed().as_secs_f64()
 }
 
-/// Seconds that a start takes, in the store and for the inserts of its rows alone: the best of several alternating
-/// rounds.
+/// Seconds that the start of a deletion takes, in the store and for the inserts of its rows alone: the best of several
+/// alternating rounds.
 fn start(n: usize, rounds: usize) -> (f64, f64) {
     let plan = plan(n, 3);
     let mut best = (f64::INFINITY, f64::INFINITY);

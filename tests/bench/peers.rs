@@ -403,8 +403,8 @@ fn many_dependents(width: usize) {
 const LEVELS: usize = 6;
 const DEPLOYMENTS: usize = 5;
 
-/// Measures the deletion of a chain. The resource of each level is in the next deployment and refers to that of the
-/// level before; the last one is in the deployment of the first.
+/// Measures the deletion of a chain of dependents. The resource of each level is in the next deployment and refers to
+/// the resource of the level before; the last resource is in the deployment of the first.
 fn chain_of_dependents(rounds: usize) {
     let kinds: Vec<String> = (0..DEPLOYMENTS)
         .map(|n| {

@@ -30,8 +30,8 @@ use support::{Timeline, delete_by_plain_calls, per_second, timeline};
 
 const GOAL: f64 = 0.95;
 /// The networks of a pair, in the order of their deletion: true if gone deletes the ports of the network, false if
-/// plain calls do. gone and the plain calls have four turns each in all places of the order, because the load of the
-/// machine changes from minute to minute.
+/// plain calls do. gone and the plain calls have four turns each, which are spread over the whole order, because the
+/// load of the machine changes from minute to minute.
 const TURNS: [bool; 8] = [true, false, false, true, false, true, true, false];
 /// The numbers of clients for the plain calls, of which the fastest is used.
 const CLIENTS: [usize; 3] = [4, 8, 16];
@@ -75,8 +75,8 @@ fn main() {
     println!("median ratio {median:.2} of {pairs} pairs (goal >= {GOAL})");
 }
 
-/// A project with this number of networks, each with this number of ports that are to be deleted. The ports of one
-/// more network are deleted before, unmeasured: after a seed, the database is slower by a tenth for some seconds,
+/// A project with this number of networks, each with this number of ports to delete. The ports of one more network have
+/// been deleted already, without being measured: after a seed, the database is slower by a tenth for some seconds,
 /// whoever sends the deletes.
 fn seeded(runtime: &tokio::runtime::Runtime, networks: usize, ports: usize, clients: usize) -> Bed {
     // One port in ten is a DHCP port, which neither gone nor the plain calls delete.

@@ -553,7 +553,8 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
         "the variables changed a cloud that OS_CLOUD does not name"
     );
 
-    // The project id of the file takes precedence over a name, as in openstackclient, and there is a warning.
+    // The project id of the file takes precedence over the name in the variable, as in openstackclient, and there is a
+    // warning.
     let config = variables("d").load().unwrap();
     let d = config.cloud("d", None).unwrap();
     assert_eq!(d.scope, Scope::ProjectId("files".into()));

@@ -204,7 +204,7 @@ async fn i12_a_silent_keystone_delays_names_by_three_seconds_in_ten_minutes() {
     let (keystone, cloud) = cloud();
     keystone.set_answer(LISTING, Value::Null);
     let start = Instant::now();
-    // All lookups wait at the same time, and none waits longer.
+    // All lookups wait at the same time, and none waits longer than one lookup alone.
     let lookups = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Listed));
     let answers = futures_util::future::join_all(lookups).await;
     assert!(answers.iter().all(String::is_empty));

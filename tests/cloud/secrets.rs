@@ -38,7 +38,7 @@ async fn failures() -> Vec<String> {
         ResponseTemplate::new(200).set_body_string(format!("<{TOKEN}>")),
         ResponseTemplate::new(200).set_body_string(format!("{{\"{TOKEN}")),
         ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
-        // The token is in headers, and is spelled with an escape.
+        // Three answers have the token in a header, and one spells it with an escape.
         ResponseTemplate::new(409)
             .insert_header("x-openstack-request-id", TOKEN)
             .set_body_json(json!({"NeutronError": {"type": "X", "message": "no"}})),

@@ -45,7 +45,8 @@ fn marked_columns_are_shown_on_a_narrow_screen_and_saved() {
         all.len(),
         "the shown columns are marked\n{text}"
     );
-    // Unmarks the blockers and the attempts, and marks the site, for which this screen is too narrow.
+    // Unmarks the columns of the blockers and the attempts, and marks that of the site, for which this screen is too
+    // narrow.
     console.press("down down space down space end space enter");
     let chosen = ["STATE", "WHAT", "SINCE", "NEXT", "SITE"];
     assert_eq!(headings(&console), chosen);
@@ -199,7 +200,7 @@ fn the_columns_of_the_trees_of_all_deletions_are_chosen_together() {
     assert_eq!(headings(&console), all);
     console.press(":columns enter");
     console.assert_shows(["columns of the tree"]);
-    // Unmarks the action, and marks the reason, for which this screen is too narrow.
+    // Unmarks the column of the action, and marks that of the reason, for which this screen is too narrow.
     console.press("down down space end space enter");
     let chosen = ["WHAT", "STATE", "ID", "ATTEMPTS", "NEXT (UTC)", "WHY"];
     assert_eq!(headings(&console), chosen);

@@ -1,4 +1,5 @@
-//! The clipboard: what the copy key copies of a row when it is pressed once, and when it is pressed again.
+//! The clipboard: the parts of a row that the copy key copies when the key is pressed once, and when it is pressed
+//! again.
 
 use gone::control::{Command, Purged, Receipt};
 use gone::domain::ladder::Rung;

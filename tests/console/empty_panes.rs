@@ -10,7 +10,7 @@ use crate::fake::{self, TestConsole, World, deletion, explanation, step, unreach
 
 const FAILURE: &str = "the socket was closed";
 
-/// A pane, the keys that open it, and what it says while it has no rows.
+/// A pane, the keys that open it, and its messages while it has no rows.
 struct Case {
     name: &'static str,
     /// The keys that lead to the pane from which this one is opened; empty for the pane of a new console.

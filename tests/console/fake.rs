@@ -1147,7 +1147,7 @@ pub fn gantt() -> Gantt {
     }
 }
 
-/// The ladder of a load balancer that has been PENDING_DELETE for long.
+/// The ladder of a load balancer that has been PENDING_DELETE for a long time.
 fn ladder() -> Ladder {
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
     let forgets = "sends nothing: the engine abandons the step";

@@ -354,7 +354,7 @@ async fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
     let bench = Bench::new(1);
     let shop = bench.shop(1);
     let demo = bench.demo_project();
-    // The interface is delayed until a floating IP of another project is on a new port.
+    // The removal of the interface is delayed until a floating IP of another project is on a new port.
     bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &shop.network).await;

@@ -227,7 +227,8 @@ async fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_
     let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
     let subnet = bench.create("subnets", subnet);
     let port = bench.create("ports", json!({ "network_id": network }));
-    // The cloud refuses once with a 400, and not with a 409, as if someone had allocated from the pool meanwhile.
+    // The cloud refuses the delete of the pool once, as if someone had allocated from the pool meanwhile. Its status is
+    // 400, not 409.
     bench.faults(
         json!([{ "match": { "method": "DELETE", "id": pool }, "times": 1,
         "action": { "status": 400, "type": "SubnetPoolDeleteError",

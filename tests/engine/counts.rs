@@ -1,4 +1,4 @@
-//! Counts of the resources of a kind at a site: the fields of each row that the count requests.
+//! Counts of the resources of a kind at a site: which fields of each row a count requests.
 
 use gone::control::query;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Several deployments in one process, each with its own ledger, kinds and clock, in paused time. Faults between them
-//! are lost, delayed, duplicated and stale messages, cut connections, and crashes.
+//! Several deployments in one process, each with its own ledger, kinds and clock, in paused time. Messages between
+//! them may be lost, delayed, duplicated or stale, connections may be cut, and deployments may crash.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct MessageFaults {
     pub lost: f64,
     /// A watch or a question is delivered twice.
     pub duplicated: f64,
-    /// The answer to an earlier question is delivered in place of the answer to a question.
+    /// A question gets the answer to an earlier question.
     pub stale: f64,
     /// The longest delay of a request, and of an answer.
     pub delay_max: Duration,

@@ -5,7 +5,7 @@ use url::{Host, Url};
 pub(super) const EMPTY: &str = "must not be empty";
 pub(super) const ZERO: &str = "must be longer than 0s";
 
-/// Returns the key of a setting, and what is wrong with its value.
+/// Returns the key of a setting, and the message about its value.
 pub(super) fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
     Some((key.to_owned(), message.to_owned()))
 }
@@ -20,7 +20,7 @@ pub(super) fn first_wrong<const N: usize>(
     nonsense(&format!("{below}{key}"), why)
 }
 
-/// Returns what is wrong with a URL to which secrets are sent: such a URL must use TLS, or lead to this machine, and
+/// Returns the error in a URL to which secrets are sent: such a URL must use TLS, or lead to this machine, and
 /// must not contain a user or a password. The URL may contain a secret, so the text does not repeat the URL.
 pub(super) fn wrong_url(text: &str) -> Option<String> {
     if text.is_empty() {

@@ -27,8 +27,9 @@ pub struct Choice {
     pub value: Option<String>,
 }
 
-/// Saves a choice in its table, or removes it from there. Comments, order and the file's permissions stay. If the path
-/// is a link, the file to which it leads is changed.
+/// Saves a choice in its table, or removes it from there. Order and the file's permissions stay, and so do comments,
+/// except one behind a replaced value and those of a removed choice. If the path is a link, the file to which it leads
+/// is changed.
 ///
 /// # Errors
 /// The file cannot be read or written, or is not valid before or after the change.

@@ -1,4 +1,4 @@
-//! `[deployment]`: this engine as one of several deployments, the service that it offers, and its peers.
+//! `[deployment]`: the deployment of this engine, the service that it offers, and its peers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::domain::peers::{Deployment, wrong_deployment_name};
 pub struct DeploymentSettings {
     /// The name that other deployments use for this one, and the site of the resources in its registry.
     pub name: String,
-    /// The service whose native kinds are kept here.
+    /// The service whose native kinds this deployment has.
     pub service: String,
     #[serde(default)]
     pub region: String,
@@ -233,7 +233,7 @@ fn half_identity(
 }
 
 /// Finds the first secret file that does not exist, or that other users can read. Returns the key of the setting that
-/// names the file, and what to do.
+/// names the file, and the reason.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

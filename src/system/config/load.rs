@@ -200,7 +200,7 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
 }
 
 /// Finds the first secret file that is missing, or that other users can read. Returns the key of the setting that
-/// names the file, and what to do.
+/// names the file, and the reason.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))

@@ -1,4 +1,4 @@
-//! `[notify]`: whom gone notifies that something needs a person, and how (I7).
+//! `[notify]`: whom gone notifies of sites and deletions that need a person, and how (I7).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -166,7 +166,7 @@ fn wrong_address(text: &str) -> Option<String> {
 }
 
 /// Finds the first secret file that is missing, or that other users can read. Returns the key of the setting that
-/// names the file, and what to do.
+/// names the file, and the reason.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
     let mail = notify.mail.as_ref();

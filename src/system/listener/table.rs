@@ -99,8 +99,8 @@ impl<C: Client> ConnectionTable<C> {
 
     /// Admits a connection of this client. If the listener is full, or if the client has all connections that it may
     /// have, a connection that waits for its client gives way. If all connections of the listener are being served,
-    /// this function waits until one ends or begins to wait for its client. None means that all of the client's own
-    /// connections are being served.
+    /// this function waits until one ends or begins to wait for its client. None means that the client has all
+    /// connections that it may have, and that all of them are being served.
     pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<AdmittedConnection<C>> {
         loop {
             let freed = self.freed.notified();

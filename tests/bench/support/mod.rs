@@ -44,7 +44,7 @@ pub async fn delete_by_plain_calls(
 pub struct Timeline {
     /// From the event `planned`, when the first delete is sent, to the answer to the delete of the last port.
     pub deletes: Duration,
-    /// From that answer to the end of the deletion: observations, and the deletes of the networks.
+    /// From the answer about the last port to the end of the deletion: observations, and the deletes of the networks.
     pub rest: Duration,
 }
 

@@ -182,7 +182,7 @@ fn reference_of(
         (3, _) => Rule::Dangling,
         (4, false) => Rule::Automatic,
         (5, false) => Rule::WithCascade,
-        // No cloud deletes native resources, so these numbers give the rules with the most problems again.
+        // No cloud deletes native resources, so these numbers repeat the rules that cause the most problems.
         (4, true) => Rule::Block,
         (_, _) => Rule::Cascade,
     };
