@@ -117,8 +117,8 @@ pub struct GcSettings {
     /// Each wait is lengthened by up to this fraction, at random.
     pub jitter: f64,
     pub max_attempts: u32,
-    /// How often a resource that was re-created is deleted again. After one more re-creation, its deletion is stuck
-    /// (T14).
+    /// How many times a resource that was re-created is deleted again. After one more re-creation, its deletion is
+    /// stuck (T14).
     pub recreate_max: u32,
     /// How long a step may wait for something that is still in progress, which uses no attempt (I6). Kinds whose
     /// deletes the cloud completes later have a time of their own.

@@ -326,7 +326,7 @@ impl Puller {
         self.shared.attempted.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the address of a gate or of the cloud; None while there is no engine.
+    /// Returns the address of a gate or of the cloud; None for a gate while there is no engine.
     fn base_url(&self, by_gate: bool, gate: fn(&Gates) -> &String) -> Option<String> {
         if !by_gate {
             return Some(self.cloud.clone());

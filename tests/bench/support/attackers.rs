@@ -57,7 +57,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Returns how many connections the listener holds now.
+    /// Returns how many silent connections are open now, plus the number of all other connections.
     pub fn held(&self) -> usize {
         self.silent.iter().filter(|stream| is_open(stream)).count() + self.other_connections
     }
@@ -83,7 +83,7 @@ async fn connect(gate: SocketAddr, net: u8, host: usize) -> TcpStream {
     socket.connect(gate).await.unwrap()
 }
 
-/// Opens `count` connections from `addresses` addresses, which send `sent` and nothing more.
+/// Opens `count` connections from `addresses` addresses. Each connection sends `sent` and nothing more.
 pub fn silent_connections(
     runtime: &Runtime,
     gate: SocketAddr,
