@@ -35,7 +35,7 @@ async fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
     assert!(!bench.exists("ports", &ports[0]));
     let writes = bench.writes();
     assert_eq!(writes.len(), 2);
-    // The engine observes for as long as its settings say, and then retries on the schedule.
+    // The engine observes the port for as long as its settings say, and then retries the step on the schedule.
     assert!(writes[1].at - writes[0].at > TimeDelta::seconds(110));
 }
 
@@ -430,7 +430,7 @@ async fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_
 
 #[tokio::test(start_paused = true)]
 async fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_is_repeated() {
-    // The answers of a service and of proxies, and the attempts that each uses.
+    // The answers of a service and of proxies, each with the number of attempts that it uses up.
     for (action, attempts) in [
         (json!({ "status": 500 }), 1),
         (json!({ "status": 502, "html": true }), 0),
@@ -472,7 +472,7 @@ async fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_
 async fn n13_a_delete_that_took_effect_despite_an_error_is_not_repeated() {
     let bench = Bench::new(1);
     let (_, ports) = bench.plain_network(1);
-    // The proxy answers after a second, while Neutron continues.
+    // The proxy answers after a second; meanwhile Neutron performs the delete.
     let proxy = json!({ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 504, "delay_ms": 1000 } });
     bench.faults(json!([proxy]));
     with_engine(&bench, async |client| {

@@ -28,7 +28,8 @@ impl Bench {
     }
 }
 
-/// Returns the owners (id and name) of the blockers of other projects, and the reason of the first such refusal.
+/// Returns the owners (id and name) of the blockers of other projects, and the reason of the first refusal
+/// because of one.
 fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     let others = || {
         let refused = deletion.refused.iter();

@@ -270,7 +270,7 @@ fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64)
 fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit_allows() {
     let (steps, needed, _, unlimited) = delete_a_project(None);
     assert!(steps >= 100, "{steps}");
-    // The limit saves up the calls of one second, or of two.
+    // The limit allows bursts as large as the calls of one second, or of two.
     for (burst, retry_after) in [(10.0, None), (10.0, Some(1)), (20.0, Some(1))] {
         let rate_limit = RateLimit::new(10.0, burst, retry_after);
         let (limited, passed, refused, took) = delete_a_project(Some(rate_limit));
@@ -286,7 +286,7 @@ fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit
     }
 }
 
-/// People's lists and the counts of a project are read with permits, too.
+/// The lists that people request and the counts of a project are read with permits, too.
 #[tokio::test(start_paused = true)]
 async fn n16_after_a_throttled_list_of_a_person_the_site_is_read_only_when_its_retry_after_has_passed()
  {

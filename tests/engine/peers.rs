@@ -418,7 +418,7 @@ async fn g06_a_resource_that_loses_two_references_at_once_loses_both() {
     assert_eq!(all.native_rows("d0-1", "b").await[0]["rxs"], json!([]));
 }
 
-/// Within one registry: asynchronous references are no part of the plan, and a deletion of their own handles them.
+/// Within one registry: asynchronous references are no part of the plan, and a second deletion handles them.
 #[tokio::test(start_paused = true)]
 async fn g03_an_asynchronous_reference_refuses_nothing_and_is_handled_by_its_own_deletion() {
     const KINDS: &str = r#"
@@ -635,7 +635,7 @@ async fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
         .await;
     let said = refused.unwrap_err().to_string();
     assert_contains(&said, "deployment d1-1 has been silent for too long");
-    // The watch of d1-2 is fresh.
+    // The watch on d1-2 is fresh.
     all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
         .await;
     all.repair_cuts();
@@ -664,7 +664,7 @@ async fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_i
     all.start("d1-1");
     all.at("d1-1").until_state(&id, DeletionState::Stuck).await;
     assert!(all.exists("d1-1", "rx", "x").await);
-    // Other deletions are refused.
+    // New deletions at d1-1 are refused.
     all.create("d1-1", "rx", json!({"id": "y"})).await;
     let other = all.delete("d1-1", "rx", "y").await;
     let refused = all.at("d1-1").until_refused(&other).await.refused;

@@ -32,7 +32,8 @@ pub const DEPLOYMENTS: [(&str, &str, &str); 4] = [
     ("d3", "s1", "r2"),
 ];
 
-/// Returns the text of the kinds of a service: one for each fate. Each may refer to the kinds of all services.
+/// Returns the text of the kinds file of a service, with one kind for each fate. Each kind may refer to the kinds of
+/// all services.
 pub fn kinds(service: &str) -> String {
     let others: Vec<&str> = SERVICES.into_iter().filter(|it| *it != service).collect();
     let mut text = format!("imports = {}\n", json!(others));

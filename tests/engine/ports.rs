@@ -205,7 +205,7 @@ pub enum PlantedFault {
     GateLacksTombstones,
 }
 
-/// One request of the engine, and the answer of the cloud, whether or not it arrived.
+/// One request of the engine, and the answer of the cloud, whether or not the answer arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentRequest {
     pub at: DateTime<Utc>,

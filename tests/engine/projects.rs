@@ -1,5 +1,5 @@
 //! The deletion of a project covers every kind and visibility, for admins and members, even if Keystone no longer knows
-//! the project (N19). A login to which a service shows nothing is an error (P9).
+//! the project (N19). It is an error if a service shows nothing to the login (P9).
 
 use std::sync::Arc;
 

@@ -210,7 +210,7 @@ fn random_topology(
 ) -> (Value, String, &'static str, (&'static str, String)) {
     let networks = dice.u32(1..4);
     let routers = dice.u32(0..2);
-    // A router brings an external network, which is never deleted, so its project cannot be emptied.
+    // With a router, the project has an external network, which is never deleted, so the project cannot be emptied.
     let project = if routers == 0 && dice.bool() {
         "demo"
     } else {
@@ -358,7 +358,7 @@ impl Simulation {
         let seed = self.seed;
         let mut text = format!("seed {seed} (ledger in {store}): {problem}\nfaults: {faults}\n");
         for call in sent {
-            // Lists of fields would only make the report longer.
+            // The parameters `fields` would only make the report longer.
             let path = call
                 .path
                 .split(['?', '&'])

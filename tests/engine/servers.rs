@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::harness::{Bench, Login, SentRequest, paused, with_engine};
 
-/// The lists that show what is left of a project with servers: path and key of each.
+/// The lists of the resources that are left of a project with servers: path and key of each.
 const LISTS: [(&str, &str); 4] = [
     ("/v2.1/servers/detail", "servers"),
     ("/v3/volumes/detail", "volumes"),

@@ -26,7 +26,7 @@ use super::shared_ledger::{Connection, Server, SharedLedger};
 const LEASE: Duration = Duration::from_secs(30);
 /// Longer than any simulation takes on its clock. A simulation that has not ended by then hangs.
 const SIMULATION_MAX: Duration = Duration::from_secs(30 * 60);
-/// The number of times that an engine loses its connection after each start.
+/// The most times that an engine loses its connection after each start.
 const CUTS_MAX: u32 = 4;
 
 /// An engine that runs, with its connection to the ledger.

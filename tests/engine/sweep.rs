@@ -1,4 +1,4 @@
-//! The sweep: re-created resources are removed again, or a person decides. Pruning after the retention.
+//! The sweep: re-created resources are deleted again, or a person decides. Pruning after the retention.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ fn ids_in(sent: &SentRequest) -> Vec<String> {
 
 #[test]
 fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
-    // A crash at each call in turn shows what was durable when the call was sent.
+    // A crash at each call in turn shows the rows that were durable when the call was sent.
     let mut writes_checked = 0;
     for call in 1.. {
         let ended = paused(async {

@@ -96,7 +96,7 @@ enum Mutation {
         from: u32,
         bytes: u16,
     },
-    /// Replaces the next digits by a number.
+    /// Replaces the next digits by a number, or inserts the number if there are none.
     Number {
         at: u32,
         number: u64,

@@ -1,4 +1,5 @@
-//! Resources with copies at other sites: a plain DELETE deletes the copies too, and nothing brings them back.
+//! Resources with copies at other sites: a plain DELETE deletes the copies too, and the gate lets nobody create them
+//! again.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

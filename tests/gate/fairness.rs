@@ -125,7 +125,7 @@ async fn p12_a_request_body_that_never_arrives_delays_no_deletion() {
         format!("POST {path}/v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{");
     let mut held = TcpStream::connect(address(&stage)).await.unwrap();
     held.write_all(silent.as_bytes()).await.unwrap();
-    // When the gate has answered a later request, it has read the head of this one.
+    // When the gate has answered a later request, it has read the head of this request.
     stage.user_get("/v2.0/networks").await.with_status(200);
     let id = stage.delete("network", &network, Default::default()).await;
     stage.until(&id, DeletionState::Gone).await;

@@ -187,7 +187,7 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
         }
         stage.set_phase(kind, whole, None);
     }
-    // The members of a pool are a part of a part.
+    // The members of a pool are parts of a part.
     let pool = &parts[1].1;
     let members = format!("/v2.0/lbaas/pools/{pool}/members");
     stage.set_phase("load_balancer", &balancer, Some(Phase::Deleting));

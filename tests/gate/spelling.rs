@@ -118,7 +118,7 @@ async fn t22_a_method_that_a_service_lacks_is_refused_before_anything_is_forward
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t22_a_name_in_place_of_an_id_is_answered_400_so_that_clients_filter_by_name() {
-    // openstacksdk asks by id first, and by name if the answer to that is 400, 403 or 404.
+    // openstacksdk reads a resource by its id first, and lists resources by name if the answer is 400, 403 or 404.
     let stage = Stage::new().await;
     let id = stage.network("My Net").await;
     let by_id = stage

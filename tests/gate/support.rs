@@ -225,12 +225,12 @@ impl Stage {
             .0
     }
 
-    /// Starts another user gate of the network service, which checks tokens with the Keystone at `auth_url`.
+    /// Starts another user gate of the network service. The gate checks tokens with the Keystone at `auth_url`.
     pub async fn gate_with_keystone(&self, auth_url: &str, limits: &str) -> ListenHandle {
         self.gate_for_service("network", auth_url, limits).await
     }
 
-    /// Starts another user gate of this service, which checks tokens with the Keystone at `auth_url`.
+    /// Starts another user gate of this service. The gate checks tokens with the Keystone at `auth_url`.
     pub async fn gate_for_service(
         &self,
         service: &str,
@@ -241,7 +241,7 @@ impl Stage {
         gate::serve(parts, self.threads.clone()).await.unwrap()
     }
 
-    /// Starts another user gate of the network service, which gets the steps of deletions on pages of one step each.
+    /// Starts another user gate of the network service. The gate gets the steps of deletions on pages of one step each.
     pub async fn gate_with_one_step_a_page(&self, plain_wait: Duration) -> ListenHandle {
         let auth_url = self.logins[&site()].auth_url.to_string();
         let mut parts = self.parts_for_service("network", &auth_url, "");

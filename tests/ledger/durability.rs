@@ -226,8 +226,8 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     }
 }
 
-/// Version 19 compared the ids of parts without regard to case, and recorded by triggers the owner steps whose
-/// state had changed.
+/// Version 19 compared the ids of parts without regard to case, and its triggers recorded the owner steps whose state
+/// had changed.
 #[test]
 fn t20_an_upgrade_spells_the_ids_of_parts_as_their_cloud_does() {
     let folder = Folder::new();

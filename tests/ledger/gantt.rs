@@ -151,7 +151,7 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
     .await;
 }
 
-/// A stuck step has three events: its outcome, that it needs a person, and that its dependent is stuck.
+/// A stuck step causes three events: its outcome, its need for a person, and its stuck dependent.
 #[tokio::test]
 async fn a_refused_call_is_counted_once_and_its_stuck_dependent_is_not() {
     on_each_store(async |ledger| {
@@ -168,7 +168,7 @@ async fn a_refused_call_is_counted_once_and_its_stuck_dependent_is_not() {
         commit_one(ledger, record_outcome(accepted)).await;
         let hour = ledger.last_hour(at(59 * 60)).await.unwrap();
         assert_eq!(hour.minutes, [minute(1, 2, 1)]);
-        // Only the observation finds that the cloud did not do what it accepted.
+        // Only the observation finds that the accepted delete had no effect.
         let observed = steps_to_observe(ledger, at(200), 1)
             .await
             .unwrap()

@@ -80,7 +80,7 @@ enum Op {
         step: i64,
         force: bool,
     },
-    /// Unpins a step: accepts another deletion of this resource, and retries the step.
+    /// The rung `unpin` on a step: accepts another deletion of this resource, and retries the step.
     Unpin {
         step: i64,
         deletion: u8,
@@ -185,8 +185,8 @@ fn resource_id(resource: u8) -> String {
     }
 }
 
-/// A plan that deletes these resources. Each waits for the earlier resources whose positions are the numbers of its set
-/// bits. If its topmost bit is set, it is enabled first.
+/// A plan that deletes these resources. A resource whose bit n is set waits for the resource at position n, if that is
+/// before it. A resource whose topmost bit is set is enabled first.
 fn graph(resources: &[(u8, u8)]) -> Plan {
     let mut steps = Vec::new();
     let mut deletes: Vec<u32> = Vec::new();

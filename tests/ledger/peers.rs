@@ -32,8 +32,8 @@ fn home() -> Site {
     Site::Deployment { name: "d1".into() }
 }
 
-/// Records an answer of this importer for each step that waits for its clearance: a clearance, or that a contract
-/// refers to the resource.
+/// Records an answer of this importer for each step that waits for its clearance: the clearance, or a contract
+/// that refers to the resource.
 async fn answer_steps(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
     let (asked, _) = ledger
         .steps_awaiting_clearance(home(), name, 0, 10)

@@ -9,7 +9,8 @@ use gone::ledger::{
 use crate::stores::on_each_store;
 use crate::support::*;
 
-/// Prunes piece by piece until nothing is left to prune. Returns the sum of the numbers in the answers.
+/// Prunes piece by piece until nothing is left to prune. Returns the number of events, steps and deletions
+/// that were removed.
 async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
     let mut rows = 0;
     loop {

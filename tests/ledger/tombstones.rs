@@ -1,4 +1,4 @@
-//! Tombstones are written before anything else, are kept through every failure, and are one row for each identity.
+//! Tombstones are written before anything else, are kept through every failure, and have one row for each identity.
 
 use std::sync::Arc;
 

@@ -379,7 +379,7 @@ fn each_step_move_has_the_listed_effects() {
                 notifies: false,
             },
         ),
-        // The other steps of the deletion get the same trigger, so this one passes none on.
+        // The other steps of the deletion get the same trigger, so this step passes none on.
         (
             Stuck,
             Trigger::DeletionCancelled,

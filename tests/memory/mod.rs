@@ -1,6 +1,7 @@
-//! A ledger in memory, for tests and for the simulation. It does what a store must do, without SQL.
+//! A ledger in memory, for tests and for the simulation. It obeys the rules of a store, without SQL.
 //!
-//! `tests/ledger` shows that it does what the other stores do; `tests/engine` runs half of its seeds on it.
+//! `tests/ledger` shows that it behaves like the other stores. `tests/engine` runs half of the seeds with one engine on
+//! it, and all seeds with several engines.
 //!
 //! It is written to be obviously right, so most reads go through whole tables, and each transaction begins with a copy
 //! of all tables.

@@ -23,7 +23,7 @@ impl Tables {
         steps.filter(|step| *step > after && live(step)).collect()
     }
 
-    /// The unhandled notices of resources that are being deleted, by root and age.
+    /// The unhandled notices of resources that are being deleted, ordered by root and age.
     fn unhandled(&self) -> Vec<&PeerDeletion> {
         let all = self.peer_deletions.values();
         let unhandled =

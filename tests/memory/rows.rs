@@ -16,7 +16,7 @@ use gone::ledger::store::{
 
 use super::{Answer, MemoryRows, Tables};
 
-/// The first wanted dependency of a step.
+/// The first dependency of a step for which `is_wanted` is true.
 fn dependency(
     tables: &Tables,
     step: i64,

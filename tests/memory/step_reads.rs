@@ -18,7 +18,7 @@ use gone::ledger::store::{
 
 use super::{Answer, MemoryRows, Tables};
 
-/// The cause for which a step needs a person; none if it needs none.
+/// The cause for which a step needs a person; none if it needs no person.
 fn cause(step: &StoredStep) -> Option<Cause> {
     let needs_person = match step.state {
         StepState::Stuck => true,

@@ -229,7 +229,7 @@ impl Tables {
     }
 }
 
-/// Whether two keys are the same resource of the registry, which compares ids without their case.
+/// Whether two keys name the same resource of the registry, which compares ids without regard to case.
 pub(super) fn same(a: &ResourceKey, b: &ResourceKey) -> bool {
     (&a.site, &a.kind) == (&b.site, &b.kind) && a.id.eq_ignore_ascii_case(&b.id)
 }
@@ -256,7 +256,8 @@ pub fn deletion(num: i64, id: &str, stops: bool) -> StoredDeletion {
     }
 }
 
-/// A step that deletes a resource and has had this state since `since`. The record of its tombstone has the step's id.
+/// A step that deletes a resource and has had this state since `since`. The number of its tombstone's record is the
+/// step's id.
 pub fn step(
     id: i64,
     deletion: i64,

@@ -130,7 +130,7 @@ pub struct Harness {
     folder: tempfile::TempDir,
     pub control: Arc<FakeControl>,
     pub settings: NotifySettings,
-    /// The resources that every plan leaves.
+    /// The resources that stay, in the plan of every deletion.
     pub left: Vec<Left>,
     clock: Clock,
 }

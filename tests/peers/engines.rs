@@ -134,8 +134,8 @@ fn g07_a_resource_is_not_deleted_while_its_importer_is_frozen() {
     remove_blocker_and_wait(&d0, &d1);
 }
 
-/// The clearance may come at any moment, so `--wait` does not end early, as it does for a step whose next attempt is
-/// after the deadline.
+/// The clearance may come at any moment, so `--wait` does not end early here. It ends early for a step whose next
+/// attempt is after the deadline.
 #[test]
 fn a_wait_for_the_clearance_of_another_deployment_lasts_until_its_deadline() {
     let [d0, d1] = deletion_blocked_at_d0();

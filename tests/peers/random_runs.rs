@@ -107,10 +107,10 @@ impl Run {
     ///
     /// # Errors
     /// A resource in `stays` is gone; a resource that was gone exists again; or a resource is gone while another one,
-    /// which is not in a cycle with it, refers to it (G7).
+    /// which is not in a cycle with it, refers to it (G7). References that may dangle do not count.
     ///
     /// The observations are made one after the other. No resource is re-created, so one that was observed gone stays
-    /// gone, and a reference to it that is observed later is a dangling one. The reverse order proves nothing: the
+    /// gone, and a reference to it that is observed later proves the error. The reverse order proves nothing: the
     /// reference may have been removed before its target was gone. So the order of the observations causes no false
     /// alarm, only late ones.
     fn observe(&mut self, stays: &BTreeSet<usize>) -> Result<(), String> {
@@ -201,7 +201,8 @@ impl Run {
         answer
     }
 
-    /// Lists the deletions, their steps and the end of the log of each deployment, for a failure's message.
+    /// Lists the deletions, their steps and the end of the log of each deployment whose engine runs, for a failure's
+    /// message.
     fn describe(&self) -> String {
         let mut description = String::new();
         for home in self.homes.iter().filter(|home| home.is_running()) {
@@ -249,7 +250,8 @@ struct Outcome {
     ended: &'static str,
     /// Whether the deletion ended after the faults.
     is_late: bool,
-    /// Time from the end of the faults to the end of the deletion; of a refused deletion, the time of the whole run.
+    /// Time from the end of the faults to the end of the deletion; of a refused deletion, from its request to its
+    /// refusal.
     took: Duration,
 }
 

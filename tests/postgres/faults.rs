@@ -1,4 +1,5 @@
-//! Servers that are killed or cannot be reached, and ledgers that are held, foreign, older or newer.
+//! Servers that are killed or cannot be reached, and ledgers that are held by another engine, foreign, older or
+//! newer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::support::{
     new_deletion, outcome, ports, record_outcome, site, start, start_deletion, states, target,
 };
 
-/// The tables of version 1, and what version 2 changed.
+/// The tables of version 1, and the changes of version 2.
 const VERSIONS: [&str; 2] = [
     include_str!("../../src/ledger/postgres/schema.sql"),
     include_str!("../../src/ledger/postgres/schema_2.sql"),
@@ -217,7 +218,7 @@ const ENDED_WITHIN: Duration = Duration::from_secs(120);
 /// Starts a deletion of many steps on these engines, which claim and end them one at a time, while faults happen to
 /// their servers. Each fault begins while steps end, and the last share of the steps may end only after the last
 /// fault, so every fault meets open work. No step is claimed twice, even if the answer to a claim was late, and all
-/// acknowledged outcomes are kept. `fault` gets the servers and the number of faults before. Returns the servers.
+/// acknowledged outcomes are kept. `fault` gets the servers and the number of earlier faults. Returns the servers.
 pub async fn end_steps_despite<S: Send + 'static>(
     engines: &[&PostgresLedger],
     mut servers: S,

@@ -203,7 +203,7 @@ async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler()
     drop(pooler);
 }
 
-/// Another client has prepared statements with the same names in the session.
+/// In the session, another client has prepared statements with the names that gone uses.
 #[test]
 fn the_error_of_a_statement_behind_an_undeclared_pooler_names_the_url_option() {
     let (_server, pooler, _folders) = start_behind_pooler(1);

@@ -18,7 +18,7 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 /// A server that many test processes share. It is stopped once all of them have ended, in whatever way.
 pub struct Server {
     folder: PathBuf,
-    /// Has a shared lock for as long as this process may use the server.
+    /// The file `users`, on which this process has a shared lock for as long as it may use the server.
     _user: File,
     /// The server and the shell that stops it, if this process started them. They may outlive this process.
     started: Vec<Child>,
@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// Starts a server in this folder, unless another process has.
+    /// Starts a server in this folder, unless another process has started it.
     fn start(folder: PathBuf) -> Self {
         let mut server = Self::in_folder(folder);
         let starting = File::create(server.folder.join("starting")).unwrap();
@@ -408,7 +408,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A command of this program; PostgreSQL and its poolers refuse to run as root.
+/// A command that runs this program as a user other than root, because PostgreSQL and its poolers do not run as
+/// root.
 pub fn as_a_user(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);

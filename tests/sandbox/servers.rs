@@ -113,7 +113,7 @@ fn a_server_on_a_hanging_hypervisor_stays_in_deleting_until_its_host_is_down() {
     assert_eq!(cloud.delete_server(&id), 204);
     assert_eq!(state(&cloud.server_after(60_000, &id)), "ERROR deleting");
 
-    // A course of 0 seconds is that of a host that is down. Nova ignores a repeated DELETE while the first one
+    // A course of 0 seconds imitates a host that is down. Nova ignores a repeated DELETE while the first one
     // hangs, so the state is reset before.
     let reset = json!({"os-resetState": {"state": "error"}});
     cloud.call_nova("POST", &format!("/servers/{id}/action"), reset);

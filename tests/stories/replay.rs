@@ -1,4 +1,4 @@
-//! A post-mortem: the replay of a ledger, while its engine runs, shows what was known at each time.
+//! A post-mortem: the replay of a ledger, while its engine runs, shows the state of the ledger at each time.
 
 use super::home::Home;
 use super::session::Session;

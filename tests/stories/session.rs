@@ -74,7 +74,7 @@ impl Session {
         self.terminal.press(keys);
     }
 
-    /// The text of the screen, without the blanks at the ends of its lines.
+    /// The text of the screen, without empty cells at the ends of its lines, and without empty lines at its end.
     pub fn text(&self) -> String {
         self.terminal.text()
     }

@@ -17,7 +17,7 @@ in_variations! { run,
     slow_cloud fn story_11_resizes_of_an_ascii_screen_without_colours_keep_each_pane_on_a_slow_cloud();
 }
 
-/// The kernel reports the key and the resize at once, and the program must handle both.
+/// The kernel reports the key and the resize together, and the program must handle both.
 #[test]
 fn a_key_that_comes_with_a_resize_is_shown_without_another_key() {
     let variation = Variation::baseline();

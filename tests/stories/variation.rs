@@ -89,7 +89,7 @@ impl Variation {
         written * self.percent / 100
     }
 
-    /// The progress bar of a finished deletion, which is a quarter of the screen wide.
+    /// The progress bar of a finished deletion. The bar is a quarter of the screen wide.
     pub fn full_bar(&self) -> String {
         "█".repeat(usize::from(self.columns / 4))
     }

@@ -65,7 +65,7 @@ impl Drop for Bed {
 }
 
 impl Bed {
-    /// A project with one network in the first region, which only a router uses.
+    /// A project with one network in the first region. Only a router uses the network.
     pub fn small() -> Self {
         Self::seeded("RegionOne", "--networks 1 --ports 0 --trunks 0 --fips 0")
     }

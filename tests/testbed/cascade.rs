@@ -1,4 +1,5 @@
-//! Cascades of networks, address scopes and projects: they delete what they must, and nothing else.
+//! Cascades of networks, address scopes and projects: they delete the resources that they must delete, and nothing
+//! else.
 use std::collections::BTreeSet;
 
 use gone::domain::kinds::Kind;

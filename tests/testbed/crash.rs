@@ -8,7 +8,7 @@ use crate::bed::{Bed, wait_for};
 use crate::proxy::Proxy;
 use crate::session::Session;
 
-/// A bed with a proxy before Neutron that records every DELETE.
+/// A bed with a proxy before Neutron. The proxy records every DELETE.
 struct ProxiedBed {
     before: Holdings,
     bed: Bed,

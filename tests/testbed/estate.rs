@@ -183,7 +183,7 @@ impl Builder<'_> {
         answer[item]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Creates a local IP on the network that leads to the port, and a conntrack helper of the router.
+    /// Creates on the network a local IP that leads to the port, and a conntrack helper of the router.
     fn helpers(&self, network: &str, port: &str, router: &str) -> [(&'static str, String); 3] {
         let local = json!({ "name": "cache", "network_id": network });
         let local = self.neutron("local_ips", "local_ip", local);

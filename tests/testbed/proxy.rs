@@ -18,7 +18,7 @@ use crate::api::Api;
 /// The path of a DELETE, and the status of its answer; None while there is no answer.
 type Delete = (String, Option<u16>);
 
-/// A proxy before one service, which listens on a free port of this machine.
+/// A proxy before one service. It listens on a free port of this machine.
 pub struct Proxy {
     pub url: String,
     address: SocketAddr,
@@ -26,7 +26,7 @@ pub struct Proxy {
     runtime: Option<Runtime>,
 }
 
-/// A fault of a service, which begins with the next DELETE.
+/// A fault of a service. It begins with the next DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Each answer takes some seconds.

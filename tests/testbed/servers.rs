@@ -558,7 +558,8 @@ fn has_project(bed: &Bed) -> bool {
 }
 
 /// The command line and the gate refuse the foreign port, and the gate then accepts the deletion. Neutron does not let
-/// a member delete a port of a server, so gone clears the port's owner first. The server keeps running without it.
+/// a member delete a port of a server, so gone clears the port's owner first. The server keeps running without
+/// the port.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_story_18_n20_a_member_deletes_a_running_servers_network_without_foreign_ports() {

@@ -23,8 +23,8 @@ const LISTS: [(&str, &str); 8] = [
     ("share-transfers", "transfers"),
 ];
 
-/// Creates shares of a project by the calls of its member. An admin creates their types, which are deleted when this is
-/// dropped.
+/// Creates shares of a project by the calls of its member. An admin creates their types, which are deleted when this
+/// value is dropped.
 pub struct Shares<'p, 'b> {
     users: &'p Users<'b>,
     /// The share type without share servers and replicas.

@@ -1,4 +1,5 @@
-//! Stacks of real Heat: their resources are deleted with them, retained ones stay, and a newcomer can block them.
+//! Stacks of real Heat: their resources are deleted with them, retained ones stay, and a newcomer can block the
+//! deletion.
 
 use serde_json::{Value, json};
 

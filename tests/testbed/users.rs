@@ -6,7 +6,7 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
 use crate::gate::engine_with_gates;
 
-/// Users in the Keystone of the test bed. They are deleted when this is dropped.
+/// Users in the Keystone of the test bed. They are deleted when this value is dropped.
 pub struct Users<'b> {
     pub bed: &'b Bed,
     ids: Vec<String>,

@@ -85,7 +85,7 @@ impl<'p, 'b> ProjectFixture<'p, 'b> {
         });
     }
 
-    /// Creates a zone, whose name has `below` as its first label. Returns its path.
+    /// Creates a zone, whose name begins with `below`. Returns its path.
     fn zone(&self, below: &str) -> String {
         let name = format!("{below}{}.org.", self.name());
         let fields = json!({"name": name, "email": "a@example.org"});

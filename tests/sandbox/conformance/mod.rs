@@ -3,6 +3,7 @@
 //!
 //! A scene is a list of steps: calls, each with its expected answer. In a path, a body or an expected text, `$name`
 //! stands for the id of the resource that an earlier step saved, and `$name.path.to.value` for a value in it.
+//! [`run`] sets `$url`, `$balancers_url`, `$demo`, `$lonely`, `$fresh` and `$gone` before the first step.
 mod balancers;
 mod image_files;
 mod image_lists;
@@ -35,7 +36,7 @@ pub fn scenes() -> impl Iterator<Item = &'static Scene> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Caller {
     Admin,
-    /// A member of another project.
+    /// A member of a project other than that of the admin.
     Demo,
     BadToken,
 }
