@@ -552,7 +552,9 @@ async fn headless(process: &Process<'_>) -> Result<Exit, Failure> {
             _ = hangup.recv() => tracing::info!("the terminal was closed; the engine continues"),
         }
     }
-    tracing::info!("ending on a signal; the next start continues what is in progress");
+    tracing::info!(
+        "the engine ends on a signal; an engine that is started on this ledger continues its deletions"
+    );
     embedded.stop().await;
     Ok(Exit::Done)
 }

@@ -118,7 +118,7 @@ fn by_targets(clouds: &openstack::CloudsConfig, targets: &[String]) -> Vec<(Stri
     named
 }
 
-/// Returns the cloud port for these clouds, over HTTP.
+/// Returns the provider of these clouds: OpenStack over HTTP.
 pub(super) fn connect(
     clouds: Vec<(Site, openstack::CloudConfig)>,
     clock: Clock,

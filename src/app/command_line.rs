@@ -198,7 +198,7 @@ pub fn man(verb: Option<&str>, out: &mut dyn Write) -> Result<(), Failure> {
         let verb = verb.unwrap_or_default();
         let near = did_you_mean(verb, verbs);
         let why = format!("no verb \"{verb}\"{near}");
-        let advice = "`gone --help` lists them.";
+        let advice = "`gone --help` lists the verbs.";
         return Err(Failure::usage("show the manual", why, advice));
     };
     Ok(out.write_all(page)?)

@@ -35,9 +35,8 @@ fn is_terminal() -> bool {
 
 pub(super) fn open(process: &Process<'_>) -> Result<Exit, Failure> {
     if !is_terminal() {
-        let why = "this is not a terminal";
-        let advice =
-            "Use a verb (`gone --help` lists them), or `gone --engine` to run without a terminal.";
+        let why = "standard input or standard output is not a terminal";
+        let advice = "Use a verb (`gone --help` lists the verbs), or `gone --engine` to run without a terminal.";
         return Err(Failure::usage("open the console", why, advice));
     }
     let (settings, paths) = process.settings_and_paths()?;

@@ -311,7 +311,7 @@ fn why_unserved(error: ServeError) -> (String, &'static str) {
         ),
         ServeError::NotASocket(_) => (
             "it exists and is not a socket".to_owned(),
-            "Move it away, or choose another with --socket.",
+            "Move it away, or choose another path with --socket.",
         ),
         ServeError::OpenFolder(folder) => (
             format!("other users can replace files in {}", folder.display()),

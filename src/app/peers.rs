@@ -10,7 +10,7 @@ use crate::frontends::offline::doctor::PeerFacts;
 use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
 use crate::system::config::{DeploymentSettings, PeerSettings};
 
-/// The part of the console's engine in a practice scenario with deployments: the engine's settings, its kinds in
+/// The part of this process's engine in a practice scenario with deployments: the engine's settings, its kinds in
 /// addition to those of clouds, and its client for the other deployments.
 pub(super) type ScenePart = (DeploymentSettings, Vec<Source>, Neighbours);
 

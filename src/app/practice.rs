@@ -116,7 +116,7 @@ impl Practice {
         })
     }
 
-    /// Returns the part of the console's engine in the scenario; none if the scenario has no deployments.
+    /// Returns the part of this process's engine in the scenario; none if the scenario has no deployments.
     pub(super) fn part(&self) -> Result<Option<ScenePart>, Failure> {
         self.scene.as_ref().map(Scene::own_part).transpose()
     }

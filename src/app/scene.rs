@@ -143,7 +143,10 @@ impl Scene {
                     tokio::time::sleep(RETRY_EVERY).await;
                 }
                 Err(error) => {
-                    let why = format!("{} at {}: {error}", resource.kind, resource.at);
+                    let why = format!(
+                        "a resource of the kind {} was not created at {}: {error}",
+                        resource.kind, resource.at
+                    );
                     return Err(Failure::usage(TRIED, why, "Correct the scenario."));
                 }
             }

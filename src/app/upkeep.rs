@@ -84,7 +84,7 @@ pub enum AuditWork {
     },
     /// Check that each row is what was written, and that none is missing
     Verify {
-        /// LENGTH:HASH of an earlier `verify`: its rows must still be there
+        /// LENGTH:HASH of an earlier `verify`: the rows of that time must still be there
         #[arg(long, value_name = "LENGTH:HASH")]
         head: Option<String>,
     },
@@ -230,7 +230,7 @@ impl Audit {
             Err(why) => {
                 let advice =
                     "Stop the engine, keep this ledger as it is, and compare it with a backup.";
-                let why = format!("The audit of {ledger} is not what was written: {why}.");
+                let why = format!("The audit of {ledger} is not confirmed: {why}.");
                 to.say(why)?;
                 to.say(advice)?;
             }
@@ -310,7 +310,7 @@ fn seal(paths: &Paths, around: &Surroundings, reason: &str) -> Result<Head, Fail
     let path = file_of(
         &paths.ledger,
         "seal the audit",
-        "An audit on a server has a chain and no seal: keep the output of `gone audit verify` on another machine, and compare.",
+        "An audit on a server has a chain and no seal: keep the output of `gone audit verify` on another machine, and compare later outputs with it (--head).",
     )?;
     let before = verify(paths, None)?.map_or_else(|why| why, |head| head.to_string());
     let options = Options {

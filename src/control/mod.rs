@@ -764,15 +764,15 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
-    /// Whether another engine of the ledger leads: only the leading engine plans, observes, retries, sweeps and
-    /// notifies.
+    /// Whether another engine of the ledger leads: only the leading engine plans, observes, retries, sweeps, prunes and
+    /// notifies, takes over the steps of lost engines, and exchanges messages with other deployments.
     #[serde(default)]
     pub follows: bool,
     /// Why the engine takes no new work, for example because the disk is full, a worker panicked or the ledger is
     /// damaged; or why an attached client cannot reach the engine.
     pub fault: Option<String>,
     /// Since when the engine cannot be reached. Set by a client that is attached to it, never by the engine; everything
-    /// else is what the engine published last.
+    /// else but `fault` is what the engine published last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<DateTime<Utc>>,
     pub ledger: String,

@@ -178,7 +178,7 @@ impl Engine {
         let hello: Hello = self.read(hello).await?;
         if hello.protocol != PROTOCOL {
             return Err(ControlError::usage(format!(
-                "the engine (pid {}) is gone version {} with protocol {}, but this program is version {} with protocol {PROTOCOL}; use the same version",
+                "the engine (pid {}) runs version {} of gone with protocol {}, but this program is version {} with protocol {PROTOCOL}; use the same version",
                 hello.pid,
                 hello.version,
                 hello.protocol,
@@ -227,7 +227,7 @@ impl Engine {
         let body = response.bytes().await.map_err(|error| self.lost(error))?;
         serde_json::from_slice(&body).map_err(|error| {
             ControlError::internal(format!(
-                "cannot read what the engine at {} answered: {error}",
+                "cannot read the answer of the engine at {}: {error}",
                 self.socket.display()
             ))
         })
@@ -239,7 +239,7 @@ impl Engine {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");
         let message = format!(
-            "the engine at {}: {detail} ({status})",
+            "the engine at {} refused the request: {detail} ({status})",
             self.socket.display()
         );
         match status.as_u16() {
@@ -252,7 +252,7 @@ impl Engine {
     fn lost(&self, error: reqwest::Error) -> ControlError {
         if error.is_timeout() {
             return self
-                .unreachable("no answer in time; the engine may still have accepted the command");
+                .unreachable("no answer in time; if the request was a command, the engine may still have accepted it");
         }
         // reqwest's own text ends before the cause, which is what a person needs.
         let mut cause: &dyn std::error::Error = &error;

@@ -22,7 +22,8 @@ use utoipa::ToSchema;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EngineRole {
-    /// Plans, observes, retries, sweeps, prunes and notifies, and sends calls.
+    /// Plans, observes, retries, sweeps, prunes and notifies, takes over the steps of lost engines, exchanges messages
+    /// with other deployments, and sends calls.
     Leads,
     /// Sends calls.
     Works,

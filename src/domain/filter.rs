@@ -361,7 +361,8 @@ fn test_of(word: &str) -> (Test, Option<String>) {
         Some(field) => (Test::Field(field, alternatives(wanted)), None),
         None => {
             let near = text::did_you_mean(field, FIELDS);
-            let hint = format!("there is no field \"{field}\"{near}; searched for as text");
+            let hint =
+                format!("there is no field \"{field}\"{near}; the word is searched for as text");
             (plain(), Some(hint))
         }
     }

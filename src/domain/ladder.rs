@@ -269,7 +269,7 @@ fn one_at_a_time(roots: &[Facts<'_>]) -> String {
     let named: Vec<String> = numbers.take(NAMED_MAX).collect();
     let more = and_more(roots.len().saturating_sub(NAMED_MAX));
     format!(
-        "it works on one step at a time; name one by its number: {}{more}",
+        "the rung works on one step at a time; name a step by its number: {}{more}",
         named.join(", ")
     )
 }
@@ -455,7 +455,9 @@ fn still_working(facts: &Facts<'_>, until: DateTime<Utc>) -> String {
     let settles = facts
         .kind
         .and_then(|kind| kind.spec.settles.as_ref())
-        .map_or("the cloud may still work on it", |it| it.warning.as_str());
+        .map_or("the cloud may still work on the delete", |it| {
+            it.warning.as_str()
+        });
     format!("not before {} UTC: {settles}", until.format("%F %T"))
 }
 

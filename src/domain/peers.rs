@@ -87,8 +87,9 @@ impl PeerScope {
         match region_is_its {
             true => Ok(()),
             false if key.site.cloud().is_some() => Err(format!(
-                "it reports {} at {}, but serves {}/{}; if it serves that region too, name it in \
-                 `sites` of this peer in the settings",
+                "deployment {} names a {} at {}, but serves {}/{}; if it serves that region too, add the \
+                 region to `sites` of this peer in the settings",
+                escape(&from.name),
                 escape(key.kind.as_str()),
                 escape(&key.site.to_string()),
                 from.service,
@@ -104,7 +105,8 @@ fn own(from: &Deployment, key: &ResourceKey) -> Result<(), String> {
     match key.site == from.site() {
         true => Ok(()),
         false => Err(format!(
-            "it reports {} at {}, but may report only its own resources",
+            "deployment {} names a {} at {}, but may name only its own resources",
+            escape(&from.name),
             escape(key.kind.as_str()),
             escape(&key.site.to_string())
         )),
@@ -175,9 +177,9 @@ impl DeletionNotices {
                 check_text_lengths([key.id.as_str(), deletion, root])?;
             }
             if !kinds.contains(&key.kind) {
-                let kind = escape(key.kind.as_str());
                 return Err(format!(
-                    "one is about a {kind}, but this deployment does not watch that kind"
+                    "the notice about {} is of a kind that this deployment does not watch",
+                    escape(&key.to_string())
                 ));
             }
             if !is_foreign_root(root) {
@@ -200,7 +202,7 @@ impl Question {
     pub fn check(&self, home: &Deployment, scope: &PeerScope) -> Result<(), String> {
         if self.about.len() > RESOURCES_PER_QUESTION_MAX {
             return Err(format!(
-                "{} resources in one question; at most {RESOURCES_PER_QUESTION_MAX}",
+                "the question is about {} resources; at most {RESOURCES_PER_QUESTION_MAX} are allowed",
                 self.about.len()
             ));
         }
@@ -341,18 +343,18 @@ impl Answers {
     /// The answers do not count; the error says why.
     pub fn check(&self, question: &Question) -> Result<(), String> {
         if self.ledger != question.ledger {
-            return Err("it watches another ledger".to_owned());
+            return Err("that deployment watches another ledger".to_owned());
         }
         if self.seq < question.seq {
             return Err(format!(
-                "it has received the notices up to {}, but not yet up to {}",
+                "that deployment has received the notices up to number {}, but not yet up to number {}",
                 self.seq, question.seq
             ));
         }
         let asked = question.about.iter();
         let same = asked.eq(self.about.iter().map(|answered| &answered.asked));
         if !same {
-            return Err("its answer is not about the resources in the question".to_owned());
+            return Err("the answer is not about the resources in the question".to_owned());
         }
         self.about
             .iter()
@@ -366,7 +368,7 @@ impl Answers {
         let site = self.from.site();
         if answered.referrers.len() > REFERRERS_NAMED_MAX {
             return Err(format!(
-                "it names more than {REFERRERS_NAMED_MAX} referrers for one resource"
+                "the answer names more than {REFERRERS_NAMED_MAX} referrers for one resource"
             ));
         }
         for referrer in &answered.referrers {
@@ -377,7 +379,7 @@ impl Answers {
             let waits = &referrer.waits.0;
             if waits.len() > CYCLE_MAX || referrer.held_by.len() > BLOCKERS_MAX {
                 return Err(
-                    "its answer about one resource is longer than the protocol allows".to_owned(),
+                    "the part about one resource is longer than the protocol allows".to_owned(),
                 );
             }
             if let Some(waiting) = waits.iter().find(|it| it.hops == 0 && it.key.site != site) {

@@ -392,7 +392,7 @@ fn with_state(failure: Failure, state: Option<State>) -> Failure {
         return failure;
     };
     let mut error = failure.error;
-    error.message = format!("{} (it is {})", error.message, escape(&says));
+    error.message = format!("{} (the resource is {})", error.message, escape(&says));
     let retry = match goes_on {
         true => Retry::Pending,
         false => failure.retry,
@@ -408,7 +408,7 @@ fn with_state(failure: Failure, state: Option<State>) -> Failure {
 fn with_unknown_blockers(failure: Failure, why: &str) -> Failure {
     let mut error = failure.error;
     error.message = format!(
-        "{}; its blockers could not be determined: {why}",
+        "{}; the resource's blockers could not be determined: {why}",
         error.message
     );
     Failure {

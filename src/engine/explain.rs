@@ -62,7 +62,7 @@ impl Explaining {
         if !present {
             explanation
                 .lines
-                .push("it does not exist (any more)".to_owned());
+                .push("the resource does not exist (any more)".to_owned());
         }
         Ok(explanation)
     }

@@ -91,14 +91,14 @@ impl Guards {
             match self.resolver.find(site, kind, &ids, By::Id).await {
                 Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
                     let rule = protected(&self.kinds, rules, &resource, now)?;
-                    Some((resource.key, format!("it is protected: {rule}")))
+                    Some((resource.key, format!("the resource is protected: {rule}")))
                 })),
                 Err(failure) => guarding.extend(ids.iter().map(|id| {
                     let key = ResourceKey::new(site, name, *id);
                     let message = escape(&failure.message).into_owned();
                     (
                         key,
-                        format!("gone cannot tell whether it is protected: {message}"),
+                        format!("gone cannot tell whether the resource is protected: {message}"),
                     )
                 })),
             }

@@ -420,7 +420,7 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
         retry: Retry::Scheduled,
         class: ErrorClass::Unavailable,
         ..unreadable(format!(
-            "{site} no longer offers {}s, so whether any still exist is unknown",
+            "{site} no longer offers resources of the kind {}, so it is unknown whether any still exist",
             kind.name
         ))
     }

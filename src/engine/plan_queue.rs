@@ -286,12 +286,14 @@ impl PlanQueue {
                 (drifted(targets, &changes), changes_line(&changes))
             }
             Ok(None) => {
-                let why = "the approved plan is no longer kept (plans are kept 24 h)";
+                let why = "the differences from the approved plan are unknown, because that plan is no longer kept (plans are kept 24 h)";
                 all_drifted(targets, why.to_owned())
             }
             Err(why) => all_drifted(
                 targets,
-                format!("the approved plan could not be read: {why}"),
+                format!(
+                    "the differences from the approved plan are unknown, because that plan could not be read: {why}"
+                ),
             ),
         }
     }

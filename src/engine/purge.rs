@@ -86,7 +86,7 @@ impl Purging {
         };
         let shown = match roots.as_slice() {
             [one] => self.shown(one).await,
-            _ => Err("it depends on the state of one resource: show the ladder of a single step, by the step's number".to_owned()),
+            _ => Err("the rung depends on the state of one resource: show the ladder of a single step, by the step's number".to_owned()),
         };
         let facts: Vec<Facts<'_>> = roots
             .iter()

@@ -31,7 +31,9 @@ pub(super) async fn step(ledger: &dyn Views, id: i64) -> Result<Step, ControlErr
 pub(super) async fn deletion(ledger: &dyn Views, id: &str) -> Result<Deletion, ControlError> {
     let found = ledger.deletion(id).await?;
     found.ok_or_else(|| {
-        ControlError::not_found(format!("no deletion {id}; gone list deletions shows them"))
+        ControlError::not_found(format!(
+            "there is no deletion {id}; `gone list deletions` shows the deletions"
+        ))
     })
 }
 

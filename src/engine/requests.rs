@@ -139,7 +139,9 @@ impl KeyedRequests {
         }
         let receipt = command.await?;
         let answer = serde_json::to_value(&receipt).map_err(|error| {
-            ControlError::internal(format!("the answer cannot be stored: {error}"))
+            ControlError::internal(format!(
+                "the command was carried out, but its answer cannot be stored: {error}"
+            ))
         })?;
         let now = self.clock.now();
         self.journal

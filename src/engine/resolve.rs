@@ -135,7 +135,9 @@ impl Resolver {
             }
         }
         if targets.is_empty() {
-            return Err(ControlError::usage("no target is named"));
+            return Err(ControlError::usage(
+                "no target is named: name at least one resource",
+            ));
         }
         Ok(targets)
     }

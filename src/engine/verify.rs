@@ -187,7 +187,7 @@ impl Verifying {
                     ),
                     Observed::Unclear(error) | Observed::Unprovable(error) => {
                         self.activity.failed(&error.message);
-                        format!("cannot be confirmed: {}", error.message)
+                        format!("absence cannot be confirmed: {}", error.message)
                     }
                 };
                 let decision = after_observation(

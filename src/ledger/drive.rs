@@ -132,7 +132,9 @@ fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Chang
             return Ok(applied);
         }
         Err(Stop::Refused(why)) => why,
-        Err(stop) if fails_alone::<S>(&stop) => format!("the ledger cannot store this: {stop}"),
+        Err(stop) if fails_alone::<S>(&stop) => {
+            format!("the ledger cannot store this change: {stop}")
+        }
         Err(stop) => return Err(stop),
     };
     set.undo(before)?;

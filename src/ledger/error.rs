@@ -22,8 +22,7 @@ pub enum LedgerError {
         known: i64,
     },
     #[error(
-        "the ledger {name} was written by an older gone (schema {found}, this one has {known}); an engine of this \
-         version upgrades it when it opens it"
+        "the ledger {name} was written by an older gone (schema {found}, this one has {known}); start an engine of this version, which upgrades the ledger"
     )]
     Older {
         name: String,
@@ -35,11 +34,10 @@ pub enum LedgerError {
          began it, or remove the copy"
     )]
     Unfinished { name: String },
-    #[error("the ledger {name} is damaged: {detail}; restore a backup, or move it away")]
+    #[error("the ledger {name} is damaged: {detail}; restore a backup, or move the ledger away")]
     Corrupt { name: String, detail: String },
     #[error(
-        "the ledger {name} is an empty file: it was cut, or never written; restore a backup, or remove \
-         it to begin a new ledger"
+        "the ledger {name} is an empty file: it was cut, or never written; restore a backup, or remove the file to begin a new ledger"
     )]
     Empty { name: String },
     #[error(
@@ -53,7 +51,9 @@ pub enum LedgerError {
     Io { name: String, detail: String },
     #[error("cannot write the rows of the ledger to the output: {detail}")]
     Output { detail: String },
-    #[error("the ledger {name} is open for reading only: another engine writes it")]
+    #[error(
+        "this program has opened the ledger {name} for reading only, so the change was not written"
+    )]
     ReadOnly { name: String },
     #[error(
         "the cursor \"{cursor}\" was not returned by an earlier page; start again without a cursor"

@@ -235,8 +235,7 @@ pub fn recreated(
             "{words}, more often than allowed; find out who re-creates it, remove it, and retry"
         ),
         RecreationReason::NameAlone => format!(
-            "{words}; that does not prove that it is a copy, so gone does not remove it. If it is \
-             one: gone delete {back}, then retry. If it is not: gone purge, with the rung forget"
+            "{words}; that does not prove that {back} is a copy, so gone does not delete it. If {back} is a copy, run `gone delete {back}` and retry. If it is not, run `gone purge` with the rung forget"
         ),
     });
     let fields = of(back, json!({"recreated": times}));
@@ -305,7 +304,7 @@ pub fn importer_recorded(importer: &Deployment) -> EventDraft {
 
 pub fn importer_released(name: &str, by: &str, steps: usize) -> EventDraft {
     let words = format!(
-        "deployment {name} was released by {by}; steps that no longer wait for it: {steps}"
+        "deployment {name} was released by {by}; steps that no longer wait for its clearance: {steps}"
     );
     draft(EventKind::Deployment, words, json!({"deployment": name}))
 }

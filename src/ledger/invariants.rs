@@ -7,7 +7,7 @@ use super::derived;
 /// one replaces the other from its version on. No rule compares a flag with a value, because flags are numbers in a
 /// file and truth values on a server.
 const RULES: [(i64, &str, &str); 25] = [
-    (1, "counts sum to the total",
+    (1, "each deletion's counts by state sum to its total of steps",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
           + stuck + gone + skipped + purged"),
     (1, "each deletion's total of steps equals a recount",
@@ -79,7 +79,7 @@ const RULES: [(i64, &str, &str); 25] = [
               OR (finished_at IS NOT NULL) <> ({live} = 0 AND state IN {finished})"),
     (4, "i7: a person was notified of each step that is stuck by itself",
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND NOT told"),
-    (PEERS, "no row's number is above the last one that was given",
+    (PEERS, "no row has a number above the last number that was given",
      "SELECT count(*) FROM {numbers} AS given WHERE last < CASE name
           WHEN 'deletion' THEN (SELECT max(num) FROM deletions)
           WHEN 'event' THEN (SELECT max(seq) FROM events)
@@ -100,7 +100,7 @@ const RULES: [(i64, &str, &str); 25] = [
           AND left_to IS NULL AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
-    (LEFT, "p9: a step left to another deletion follows the step there",
+    (LEFT, "p9: a step left to another deletion has a live owner step for the same resource, and is stuck if the owner step is",
      "SELECT count(*) FROM steps s LEFT JOIN steps o ON o.id = s.left_to
           WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL AND (o.id IS NULL
               OR o.ended_at IS NOT NULL OR o.left_to IS NOT NULL

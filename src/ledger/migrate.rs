@@ -36,9 +36,9 @@ pub enum NotCopied {
     InUse { name: String },
     #[error("{name} is the interrupted copy of another ledger ({ledger})")]
     AnotherSource { name: String, ledger: String },
-    #[error("the audit of {name} is not what was written: {why}")]
+    #[error("the audit of {name} is not confirmed: {why}")]
     Audit { name: String, why: String },
-    #[error("the table {table} of {name} differs from what was copied")]
+    #[error("the table {table} of the copy {name} differs from the table of the source")]
     Differs { name: String, table: &'static str },
 }
 

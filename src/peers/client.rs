@@ -116,7 +116,7 @@ impl HttpPeers {
 
     fn remote(&self, peer: &Peer) -> Result<&Remote, PeerFailure> {
         self.remotes.get(peer).ok_or_else(|| {
-            let why = format!("{peer} is not one of [deployment] peers");
+            let why = format!("{peer} is not one of the peers in [deployment] of the settings");
             PeerFailure::new(why)
         })
     }
@@ -372,8 +372,8 @@ impl Answer {
                 "{status}: redirects are not followed: set url to the redirect's address"
             )),
             _ if !is_ours => Err(format!(
-                "{status}: the answer has no header {PROTOCOL_HEADER}: {PROTOCOL}; check that the \
-                 url is a gone deployment's"
+                "{status}: the answer has no header {PROTOCOL_HEADER}: {PROTOCOL}; check that \
+                 url is the address of a deployment of gone"
             )),
             _ if status == expected => Ok(self),
             _ if status.is_success() => Err(format!("unexpected status {status}")),
@@ -390,7 +390,7 @@ impl Answer {
         let content = content.unwrap_or_default();
         if content.split(';').next().map(str::trim) != Some("application/json") {
             return Err(format!(
-                "{}: the answer is not JSON; check that the url is a gone deployment's: {}",
+                "{}: the answer is not JSON; check that url is the address of a deployment of gone: {}",
                 self.status,
                 self.shown(content)
             ));

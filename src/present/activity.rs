@@ -21,7 +21,7 @@ pub fn reconciler_words(name: Reconciler) -> &'static str {
         Reconciler::Publish => "publishes the summary that consoles show",
         Reconciler::WatchOwners => "receives the notices of owner deployments",
         Reconciler::HandleNotices => {
-            "handles the referrers here of resources that owner deployments are deleting"
+            "handles the resources here that refer to resources which owner deployments are deleting"
         }
         Reconciler::AskImporters => "asks importers for their clearances",
         Reconciler::HintOwners => "hints to owners that they should ask this importer again",
@@ -59,7 +59,9 @@ pub fn role_words(role: EngineRole) -> &'static str {
         }
         EngineRole::Works => "sends calls; it leads when the engines before it have ended",
         EngineRole::Drained => "finishes the calls that it has in flight, and claims no more steps",
-        EngineRole::Idle => "only answers the questions of a verb",
+        EngineRole::Idle => {
+            "serves the command that started it, and sends no calls that change a cloud"
+        }
         EngineRole::Lost => {
             "its lease has ended; another engine takes over the steps that it had in flight"
         }

@@ -329,7 +329,11 @@ pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
             "floating IPs released",
             "floating IPs kept",
         ),
-        (stops, "on failure stop", "on failure go on with the rest"),
+        (
+            stops,
+            "on failure stop",
+            "on failure go on with the other steps",
+        ),
         (
             options.include_public,
             "also resources that other projects may use",

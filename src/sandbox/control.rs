@@ -87,7 +87,7 @@ impl World {
                 return Ok(Answer::ok(json!({"calls": calls})));
             }
             _ => {
-                let problem = json!({"error": "no such control call"});
+                let problem = json!({"error": "there is no control call {method} {path}"});
                 return Ok(Answer::json(StatusCode::NOT_FOUND, problem));
             }
         }

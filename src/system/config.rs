@@ -86,8 +86,8 @@ pub struct EngineSettings {
     /// Time between two sweeps for deleted resources that exist again (T14).
     #[serde(with = "duration")]
     pub sweep: Duration,
-    /// Time between two sign-ins to a site that is paused or does not answer (N13). After each login that the cloud
-    /// refuses, gone waits twice as long, up to an hour (I15).
+    /// Time between two sign-ins to a site that is paused or does not answer (N13). Each refused
+    /// login after the first doubles the time, up to an hour (I15).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
     /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).

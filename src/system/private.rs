@@ -47,11 +47,15 @@ pub enum Untrusted {
     },
     #[error("{path} is not a regular file")]
     NoFile { path: PathBuf },
-    #[error("{path} has another name elsewhere (a hard link), through which others may reach it")]
+    #[error(
+        "{path} has another name elsewhere (a hard link), through which others may reach it; remove that name, or choose another file"
+    )]
     Linked { path: PathBuf },
     #[error("{path} is not a socket")]
     NoSocket { path: PathBuf },
-    #[error("the socket {path} is served by {listener}, but belongs to {owner}")]
+    #[error(
+        "the socket {path} belongs to {owner}, but {listener} listens at it: it may not be an engine of yours, so nothing is sent to it"
+    )]
     Listener {
         path: PathBuf,
         listener: Uid,

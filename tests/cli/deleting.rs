@@ -217,7 +217,7 @@ async fn p01_delete_sends_the_shown_plan_after_its_name_or_short_id_is_typed() {
         runner.typed = typed.into();
         let ran = runner.run("delete network/web --cascade").await;
         assert_eq!(ran.exit, Exit::Usage, "{typed:?}");
-        let message = "that is not the name or short id of network web; nothing was sent";
+        let message = "the typed text is not the name or short id of network web; nothing was sent";
         assert!(ran.err.contains(message), "{}", ran.err);
         assert_eq!(
             runner.fake.submitted().len(),

@@ -926,12 +926,12 @@ async fn retry_all_prints_how_many_steps_can_and_cannot_be_retried() {
     let ran = run(retried(2, 1, 0), "retry --all --dry-run").await;
     assert_eq!(
         ran.out,
-        "2 steps can be retried, 1 cannot: nothing done\n  1: waits for another step that is stuck\n"
+        "2 steps can be retried, 1 cannot; nothing was retried\n  1: waits for another step that is stuck\n"
     );
     let ran = run(retried(1, 1_200, 1), "retry --all").await;
     assert!(
         ran.out
-            .starts_with("1 step can be retried, 1,200 cannot: 1 retried\n"),
+            .starts_with("1 step can be retried, 1,200 cannot; 1 retried\n"),
         "{}",
         ran.out
     );
@@ -1136,9 +1136,9 @@ async fn g12_list_deployments_shows_the_watches_and_the_pending_clearances() {
     let ran = run(world(), "list deployments").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let expected = "\
-NAME  SERVICE/REGION  WE WATCH                IT WATCHES                                       CLEARANCES  REASON
-d0-1  s0/r1           no                      since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
-d1-1  s1/r1           stale, answered 2h ago  no                                               -           connection refused
+NAME  SERVICE/REGION  WE WATCH                IT WATCHES                                               CLEARANCES  REASON
+d0-1  s0/r1           no                      since 2026-02-28T12:00:00Z, last contact 42s ago, lag 2  3           it does not answer
+d1-1  s1/r1           stale, answered 2h ago  no                                                       -           connection refused
 ";
     assert_eq!(ran.out, expected);
     let ran = run(world(), "list deployments -o json").await;

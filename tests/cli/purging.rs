@@ -215,13 +215,13 @@ async fn g12_releasing_a_deployment_needs_its_typed_name_or_yes() {
     let ran = runner.run("release d0-1").await;
     assert_eq!(ran.exit, Exit::Usage);
     let prompt = "\
-Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its clearance
+Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, last contact 42s ago, 3 steps wait for its clearance
 After the release, no deletion waits for this deployment's clearance. Its resources may keep references that lead to nothing.
 If the deployment still exists, it is put on record again at its next watch.
 
 To release it, type its name, d0-1: ";
     assert!(ran.err.starts_with(prompt), "{}", ran.err);
-    let message = "that is not the name of deployment d0-1; nothing was released";
+    let message = "the typed text is not the name of deployment d0-1; nothing was released";
     assert!(ran.err.contains(message), "{}", ran.err);
     assert!(runner.fake.submitted().is_empty());
 

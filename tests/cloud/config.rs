@@ -573,7 +573,7 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
     let config = in_cwd(&text).set("OS_REGION_NAME", "R2").load().unwrap();
     assert_eq!(
         config.warnings().last().unwrap().to_string(),
-        "OS_REGION_NAME ignored, because OS_CLOUD is not set: set it to the cloud that these \
+        "OS_CLOUD is not set, so gone ignores OS_REGION_NAME; set OS_CLOUD to the cloud that these \
          variables are for"
     );
 }

@@ -319,7 +319,7 @@ async fn an_endpoint_is_found_by_alias_region_and_interface() {
     assert_eq!(
         url("netwrok", None, None).await,
         error(
-            "no service \"netwrok\" in region \"R1\"; did you mean \"network\"?; it has compute, network, reservation, volumev3"
+            "no service \"netwrok\" in region \"R1\"; did you mean \"network\"?; the region has compute, network, reservation, volumev3"
         )
     );
     assert_eq!(

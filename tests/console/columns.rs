@@ -234,7 +234,7 @@ fn the_columns_command_says_that_the_columns_of_a_plan_are_fixed() {
     let mut console = console((80, 24));
     console.press(":net enter D");
     console.type_line(":columns");
-    console.assert_shows(["the columns of this pane are fixed"]);
+    console.assert_shows(["the columns of this pane cannot be chosen"]);
 }
 
 #[test]

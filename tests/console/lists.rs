@@ -114,7 +114,7 @@ fn changed_keys_work_and_are_named_in_the_help_the_footer_and_the_texts() {
         console.sent
     );
     console.press(":stuck enter");
-    console.assert_shows(["R retries it, once the reason is gone; L shows"]);
+    console.assert_shows(["R retries the step, once the reason is gone; L shows"]);
     console.press("?");
     console.assert_shows(["R                  retry the step or the deletion now"]);
 }

@@ -157,7 +157,7 @@ fn marked_deletions_are_paused_resumed_and_cancelled_together() {
     ];
     world.snapshot.deletions.clear();
     let mut console = TestConsole::new(world, (80, 24)).after("* p");
-    console.assert_shows(["Pause 2 deletions", "2 left out: it has nothing to pause"]);
+    console.assert_shows(["Pause 2 deletions", "2 left out: the deletion has ended"]);
     console.press("2 enter");
     assert!(matches!(
         console.changes()[..],

@@ -385,7 +385,7 @@ fn quitting_a_practice_cloud_says_that_it_ends_and_leaves_nothing_running() {
             let text = words.collect::<Vec<_>>().join(" ");
             let ends = "The practice cloud ends with this console";
             assert!(text.contains(ends) && text.contains(expected), "{text}");
-            for untrue in ["leave it running", "the next start continues"] {
+            for untrue in ["leave it running", "an engine that is started"] {
                 assert!(!text.contains(untrue), "{text}");
             }
         }
@@ -589,7 +589,7 @@ fn the_console_says_that_the_engine_has_gone() {
     let mut console = TestConsole::busy("");
     console.handle(Event::EngineGone);
     console.press("down");
-    console.assert_shows(["the engine has gone"]);
+    console.assert_shows(["the engine has ended"]);
 }
 
 #[test]
@@ -669,7 +669,10 @@ fn causes_are_retried_only_after_the_number_of_steps_was_typed() {
     console.press("space space");
     console.assert_shows(["2 marked"]);
     console.press("r");
-    console.assert_shows(["39 eligible, 1 not", "1 not: protected: name keep-*"]);
+    console.assert_shows([
+        "39 steps can be retried, 1 cannot",
+        "1 not: protected: name keep-*",
+    ]);
     assert_eq!(
         console.changes().len(),
         0,
@@ -798,9 +801,9 @@ fn a_count_that_arrives_while_a_person_types_does_not_replace_the_prompt() {
     console.assert_shows([" /port"]);
     // `:events` keeps the message about the count that arrived meanwhile.
     console.press("esc :events enter");
-    console.assert_shows(["not asked while you type"]);
+    console.assert_shows(["the confirmation does not open while you type"]);
     console.press("esc r");
     console.answer_last_command();
     console.assert_hides(["/port"]);
-    console.assert_shows(["eligible"]);
+    console.assert_shows(["can be retried"]);
 }

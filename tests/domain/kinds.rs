@@ -136,7 +136,7 @@ fn m06_a_create_call_of_a_kind_with_a_natural_key_names_the_whole_key() {
     for (call, expected) in [
         (
             format!("{call}[\"{{group}}\"]"),
-            "call.created.id: its ids have 2 parts",
+            "call.created.id must name all 2 parts of the kind's id",
         ),
         (
             format!("{call}[\"{{grop}}\", \"member\"]"),

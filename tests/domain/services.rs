@@ -210,7 +210,7 @@ fn a_projects_plan_covers_all_services_but_not_the_project_and_its_default_group
         plan.warnings,
         [
             "project leftovers (p1): the Keystone project stays",
-            "security group default (g0) is skipped: it is the project's default group: Neutron creates it again at once; it stays"
+            "security group default (g0) stays: it is the project's default group: Neutron creates it again at once"
         ]
     );
 }

@@ -583,13 +583,16 @@ async fn p04_a_bulk_retry_skips_protected_steps_and_steps_that_wait() {
             reason: reason.into(),
             steps: 1,
         };
-        assert_eq!(counted.not_eligible, [why("it is protected: name keep-*")]);
+        assert_eq!(
+            counted.not_eligible,
+            [why("the resource is protected: name keep-*")]
+        );
         let all = retried(RetryFilter::default(), true).await;
         assert_eq!(all.eligible, 2);
         let waits = why("waits for another step that is stuck");
         assert_eq!(
             all.not_eligible,
-            [why("it is protected: name keep-*"), waits]
+            [why("the resource is protected: name keep-*"), waits]
         );
         assert_eq!(retried(in_use(), false).await.moved, 1);
         client

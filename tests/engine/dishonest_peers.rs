@@ -78,7 +78,7 @@ async fn p13_notices_about_another_owners_resource_delete_nothing() {
     })
     .await;
     let why = watch_error(&all).await;
-    assert_contains(&why, "may report only its own resources");
+    assert_contains(&why, "may name only its own resources");
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(all.exists("d0-1", "a", "a1").await);
     // The owner of the resource can still delete it.
@@ -133,7 +133,11 @@ async fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accept
         });
     })
     .await;
-    assert!(watch_error(&all).await.contains("does not watch that kind"));
+    assert!(
+        watch_error(&all)
+            .await
+            .contains("of a kind that this deployment does not watch")
+    );
     all.mesh.forged.lock().unwrap().notices = None;
     tokio::time::sleep(Duration::from_secs(60)).await;
     forge_notices(&all, |notices| {
@@ -252,7 +256,7 @@ async fn p13_a_peer_may_ask_only_about_its_own_resources() {
         .await
         .unwrap_err()
         .to_string();
-    assert_contains(&refused, "may report only its own resources");
+    assert_contains(&refused, "may name only its own resources");
     let refused = ask(from.clone(), key_at("d1-2", "a", "a1"))
         .await
         .unwrap_err()
@@ -280,6 +284,6 @@ async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted()
     let plan = all.at("d1-1").plan("rx", "x").await;
     let refused = &plan.refused[0].reason;
     assert_contains(refused, "is not accepted");
-    assert_contains(refused, "may report only its own resources");
+    assert_contains(refused, "may name only its own resources");
     assert!(plan.refused[0].blocker.is_none());
 }

@@ -146,7 +146,9 @@ async fn i13_a_resource_that_the_cloud_no_longer_offers_is_not_gone() {
         assert_eq!(step.state, StepState::Verifying);
         let error = step.last_error.unwrap();
         assert!(
-            error.message.contains("no longer offers ports"),
+            error
+                .message
+                .contains("no longer offers resources of the kind port"),
             "{error:?}"
         );
     })

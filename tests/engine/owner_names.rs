@@ -29,7 +29,7 @@ impl Bench {
 }
 
 /// Returns the owners (id and name) of the blockers of other projects, and the reason of the first refusal
-/// because of one.
+/// because of such a blocker.
 fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     let others = || {
         let refused = deletion.refused.iter();

@@ -144,8 +144,8 @@ async fn g03_a_plan_warns_of_references_from_other_deployments() {
     assert_eq!(
         plan.warnings,
         [
-            "resources of deployment d0-1 refer to this: a a1, a a2, a a3, a a4, a a5, 1 more; \
-             it deletes them, or clears the references, first"
+            "resources of deployment d0-1 refer to resources of this plan: a a1, a a2, a a3, a a4, a a5, 1 more; \
+             deployment d0-1 first deletes its resources, or clears the references"
         ]
     );
     assert!(plan.refused.is_empty());

@@ -330,7 +330,7 @@ async fn p03_p04_only_forget_is_offered_while_the_protection_cannot_be_read() {
         assert_eq!(offered(&shown), [Rung::Forget]);
         let why = reason_against(&shown, Rung::Retry).unwrap();
         assert!(
-            why.starts_with("gone cannot tell whether it is protected"),
+            why.starts_with("gone cannot tell whether the resource is protected"),
             "{why}"
         );
         take_rung(&client, &id, whole_deletion(&id), Rung::Forget)

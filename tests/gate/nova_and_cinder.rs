@@ -158,8 +158,8 @@ async fn t05_a_local_site_does_not_see_a_volume_being_deleted() {
         .with_status(404);
 }
 
-/// A new reference to a volume that is being deleted is refused (T17): in all fields in which calls of Nova and Cinder
-/// refer to volumes, and in the error format of the called service.
+/// A new reference to a volume that is being deleted is refused (T17): in the fields in which calls of Nova and Cinder
+/// usually refer to volumes, and in the error format of the called service.
 #[tokio::test(flavor = "multi_thread")]
 async fn t17_a_new_reference_to_a_volume_being_deleted_is_refused() {
     let stage = Stage::new().await;

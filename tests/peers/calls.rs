@@ -101,7 +101,7 @@ async fn g07_an_answer_of_another_program_or_protocol_version_is_an_error() {
     let why = failure_of(page).await;
     assert_eq!(
         why,
-        "200 OK: the answer has no header gone-protocol: 1; check that the url is a gone deployment's"
+        "200 OK: the answer has no header gone-protocol: 1; check that url is the address of a deployment of gone"
     );
     let whole = answer("200 OK", "", &json_of(&answers(&question("s0"))));
     let why = failure_of(whole.replace("gone-protocol: 1\r\n", "")).await;
@@ -111,7 +111,7 @@ async fn g07_an_answer_of_another_program_or_protocol_version_is_an_error() {
     let why = failure_of(whole.replace("application/json", "text/html")).await;
     assert_eq!(
         why,
-        "200 OK: the answer is not JSON; check that the url is a gone deployment's: text/html"
+        "200 OK: the answer is not JSON; check that url is the address of a deployment of gone: text/html"
     );
     let why = failure_of("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await;
     assert!(why.starts_with("502 Bad Gateway: "), "{why}");
@@ -225,7 +225,10 @@ async fn g07_a_refused_connection_is_reported_with_the_address() {
     assert!(failure.message.starts_with(&called), "{failure}");
     assert!(failure.message.contains("refused"), "{failure}");
     let failure = peers.ask(&peer("s9"), question("s0")).await.unwrap_err();
-    assert_eq!(failure.message, "s9/r is not one of [deployment] peers");
+    assert_eq!(
+        failure.message,
+        "s9/r is not one of the peers in [deployment]"
+    );
     let none = HttpPeers::new(&[], Limits::default()).unwrap();
     assert!(none.known().is_empty());
 }

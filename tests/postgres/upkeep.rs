@@ -71,7 +71,7 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     let rules = [
         "each deletion's total of steps equals a recount",
         "the counts of each deletion's steps by state equal a recount",
-        "no row's number is above the last one that was given",
+        "no row has a number above the last number that was given",
         "p6: the audit's hash chain is intact",
     ];
     assert_eq!(broken(&checked), rules);

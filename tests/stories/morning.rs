@@ -67,7 +67,7 @@ fn run(variation: &Variation) {
         "not in this plan",
         "409 NetworkInUse",
         "request req-",
-        "r retries it, once the reason is gone; F shows what else can be done",
+        "r retries the step, once the reason is gone; F shows what else can be done",
     ]);
     session.press("\x1b");
     session.wait_for("── stuck 1");

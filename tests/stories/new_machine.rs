@@ -115,7 +115,7 @@ fn run_without_clouds(variation: &Variation) {
     // Without a terminal, too, the error names the next step.
     home.gone(&[])
         .ends_with(2)
-        .stderr_has(&["this is not a terminal", "gone --help"]);
+        .stderr_has(&["is not a terminal", "gone --help"]);
 
     let mut session = Session::start(&home, &["--sandbox"]);
     session.wait_for_all(&["2 of 2 sites reachable", ":tour shows you round"]);

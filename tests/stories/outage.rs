@@ -63,8 +63,8 @@ fn run(variation: &Variation) {
         _ => eligible.to_string(),
     };
     session.wait_for_all(&[
-        &format!("{shown} eligible, 20 not"),
-        "20 not: it is protected",
+        &format!("{shown} steps can be retried, 20 cannot"),
+        "20 not: the resource is protected",
         &format!("how many are retried: {eligible}"),
     ]);
     session.wait_for_prompt();

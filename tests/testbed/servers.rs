@@ -314,7 +314,7 @@ pub fn check_forced_deletion(bed: &Bed, target: &str, service: &'static str, cal
     let cloud = "--cloud testbed --region RegionOne";
     let (id, force) = blocked(cloud);
     let shown = bed.gone(&format!("{cloud} show {id}"));
-    shown.says(&["(it is error_deleting)"]);
+    shown.says(&["(the resource is error_deleting)"]);
     let ladder = bed.gone(&format!("{cloud} purge {id}"));
     ladder.says(&[call, "may be left on the storage"]);
     bed.gone(&force);

@@ -27,7 +27,8 @@ pub fn environment(home: &Path) -> BTreeMap<&'static str, PathBuf> {
     ])
 }
 
-/// Makes a command run in this folder, with the variables of [`environment`] and without a terminal.
+/// Makes a command run in this folder, with only the variables of [`environment`] and without standard
+/// input.
 pub fn run_in<'c>(home: &Path, command: &'c mut Command) -> &'c mut Command {
     command
         .env_clear()

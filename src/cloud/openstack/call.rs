@@ -32,7 +32,8 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub method: Method,
-    /// The URL without user and password; service and path while the endpoint is unknown.
+    /// The URL without user and password. While the endpoint is unknown: the service, and the path if there is one; or
+    /// `catalog`.
     pub url: String,
     /// `cloud/region`, or `cloud` if no region is configured.
     pub site: String,
@@ -59,7 +60,7 @@ pub enum Reason {
     #[error("{0}")]
     Refused(Box<RemoteError>),
     /// The service answered 401, also after a new login.
-    #[error("{0}; refused again after a new login")]
+    #[error("{0}; the service refused the call again after a new login")]
     Unauthorized(Box<RemoteError>),
     /// 401, though Keystone says that the token is good: an application credential's access rules do not
     /// allow the call.

@@ -86,7 +86,7 @@ pub enum CatalogError {
     #[error("the catalog has several regions ({}); set region_name in clouds.yaml", known.join(", "))]
     RegionUnnamed { known: Vec<String> },
     #[error(
-        "no service {service:?} in region {region:?}{}; it has {}",
+        "no service {service:?} in region {region:?}{}; the region has {}",
         did_you_mean(nearest), known.join(", ")
     )]
     NoSuchService {

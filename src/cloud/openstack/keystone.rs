@@ -279,7 +279,7 @@ fn to_check(answer: &RemoteError) -> &'static str {
 fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
     again_at.map_or_else(String::new, |at| {
         format!(
-            "; unless that changes, gone does not log in before {} UTC, so that the account is not locked",
+            "; unless the login changes, gone does not log in before {} UTC, so that the account is not locked",
             at.format("%T")
         )
     })

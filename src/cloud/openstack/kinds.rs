@@ -802,7 +802,9 @@ fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
     let derived = spec.derived.as_ref().map(|derived| derived.id.len());
     let parts = listed.or(derived).unwrap_or_default();
     if created.id.len() != parts {
-        return Err(format!("call.created.id: its ids have {parts} parts"));
+        return Err(format!(
+            "call.created.id must name all {parts} parts of the kind's id"
+        ));
     }
     let known: Vec<&str> = variables(&created.path).collect();
     let mut named = created.id.iter().flat_map(|part| variables(part));

@@ -393,9 +393,9 @@ impl Kind {
         }
     }
 
-    /// Returns the state that a row shows; empty if it shows none. If the row shows neither a delete in progress nor a
-    /// failed one, the cloud has put the resource back, although it had accepted the delete. None if rows of the kind
-    /// do not show whether a resource was put back.
+    /// Returns the state that a row shows; empty if it shows none. A row that shows neither a delete in progress nor a
+    /// failed one, after a delete that the cloud accepted, means that the cloud has put the resource back. None if rows
+    /// of the kind do not show whether a resource was put back.
     pub fn put_back(&self, row: &Value) -> Option<String> {
         let settles = self.spec.settles.as_ref().filter(|it| it.at_once)?;
         let state = settles.state.as_ref().unwrap_or(&settles.field);

@@ -425,7 +425,7 @@ impl Planner<'_> {
                 None,
             ));
         }
-        // A service that makes a resource for a tenant keeps it in a project of its own (N20).
+        // Some services keep the resources that they make for a tenant in the service's own project (N20).
         if !going.links.iter().any(|link| link.of_service) {
             self.other_project(key, resource, &going.roots, refused);
         }
@@ -644,9 +644,7 @@ impl Planner<'_> {
             stays.then(|| format!("{}: {why}", self.called(key)))
         });
         let left = self.left.iter();
-        let left = left.map(|(key, stays)| {
-            format!("{} is skipped: {}; it stays", self.called(key), stays.why)
-        });
+        let left = left.map(|(key, stays)| format!("{} stays: {}", self.called(key), stays.why));
         let mut warnings: Vec<String> = stays.chain(left).collect();
         warnings.extend(self.unlisted_warnings());
         warnings.extend(self.targets.iter().filter_map(|key| {

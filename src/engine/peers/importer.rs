@@ -124,7 +124,7 @@ impl ImporterSide {
         if Peer::from(&notices.from) != *peer {
             let other = Peer::from(&notices.from);
             return Err(format!(
-                "{peer} answers as {other}: correct its url in [deployment] peers"
+                "{peer} answers as {other}: correct the url of {peer} in [deployment] peers"
             ));
         }
         let before = deployments
@@ -219,7 +219,7 @@ impl ImporterSide {
             actor: Actor::new(format!("deployment {owner}"), Origin::Peer),
             action: "delete".to_owned(),
             target: keys_of(targets.iter().take(10)),
-            reason: "the resource to which it refers is being deleted".to_owned(),
+            reason: "a resource to which the targets refer is being deleted".to_owned(),
             detail: json!({"root": root, "targets": targets.len()}),
         };
         let options = PlanOptions {

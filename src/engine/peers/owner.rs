@@ -273,8 +273,7 @@ impl OwnerSide {
             answers.map_err(|failure| format!("deployment {name} does not answer: {failure}"))?;
         if answers.from != *importer {
             return Err(format!(
-                "the url of deployment {name} is answered by deployment {}: correct it in \
-                 [deployment] peers",
+                "the url of deployment {name} is answered by deployment {}: correct the url in [deployment] peers",
                 escape(&answers.from.name)
             ));
         }
@@ -302,7 +301,7 @@ impl OwnerSide {
         };
         let (mut message, mut blockers) = match awaited.as_slice() {
             [] => (
-                "its pending clearances cannot be read from the ledger".to_owned(),
+                "the pending clearances of this step cannot be read from the ledger".to_owned(),
                 Vec::new(),
             ),
             awaited => awaiting(awaited),
@@ -456,8 +455,7 @@ impl Deployments {
 
 fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
     let reason = format!(
-        "{why}; whether something there blocks this is unknown. If that deployment no longer \
-         exists: gone release {}",
+        "{why}; gone cannot tell whether a resource of that deployment blocks this deletion. If that deployment no longer exists: gone release {}",
         escape(name)
     );
     let first = plan.targets.iter().take(1);
@@ -474,8 +472,7 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
     }
     (references > 0).then(|| {
         format!(
-            "resources of deployment {importer} refer to this: {}; it deletes them, or clears the \
-             references, first",
+            "resources of deployment {importer} refer to resources of this plan: {}; deployment {importer} first deletes its resources, or clears the references",
             named.join(", ")
         )
     })

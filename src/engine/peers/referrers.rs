@@ -398,8 +398,7 @@ impl Deployments {
             }
             if tokio::time::timeout_at(deadline, arrival).await.is_err() {
                 return Err(ControlError::conflict(format!(
-                    "{} has received the notices of {peer} up to {}, but the question is about \
-                         {}; ask again",
+                    "deployment {} has received the notices of {peer} up to number {}, but the question is about notices up to number {}; ask again",
                     self.home.name, watching.seq, question.seq
                 )));
             }

@@ -50,7 +50,7 @@ fn why_not_ready(snapshot: &Snapshot) -> Option<String> {
         return Some(fault.clone());
     }
     if snapshot.engine.epoch == 0 {
-        return Some("the ledger's lease is not held yet".to_owned());
+        return Some("this engine does not hold the ledger's lease yet".to_owned());
     }
     if snapshot.sites.is_empty() {
         return Some("no cloud is configured".to_owned());

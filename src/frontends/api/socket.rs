@@ -19,7 +19,7 @@ use crate::system::private;
 pub enum ServeError {
     #[error("another engine serves {0}; attach to it, or choose another socket with --socket")]
     InUse(PathBuf),
-    #[error("{0} exists and is not a socket; move it away, or choose another with --socket")]
+    #[error("{0} exists and is not a socket; move it away, or choose another path with --socket")]
     NotASocket(PathBuf),
     #[error("other users can replace files in {0}; choose a private folder for the socket")]
     OpenFolder(PathBuf),

@@ -205,11 +205,11 @@ impl Verb for Retry {
         if !session.out.value(&retried)? {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
             let moved = match dry_run {
-                true => "nothing done".to_owned(),
+                true => "nothing was retried".to_owned(),
                 false => format!("{} retried", thousands(retried.moved)),
             };
             let (can, left) = (count(retried.eligible, "step"), thousands(left));
-            let line = format!("{can} can be retried, {left} cannot: {moved}");
+            let line = format!("{can} can be retried, {left} cannot; {moved}");
             session.out.say(line)?;
             for NotEligible { reason, steps } in &retried.not_eligible {
                 session.out.say(format!("  {steps}: {reason}"))?;

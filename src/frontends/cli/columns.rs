@@ -139,9 +139,9 @@ columns! {
         None => "no".to_owned(),
         Some(importer) => {
             let since = importer.since.map(|at| format!("since {}, ", time(at)));
-            let seen = importer.last_contact_at.map(|at| format!("seen {}", ago(at, row.1)));
-            let seen = seen.as_deref().unwrap_or("not seen");
-            format!("{}{seen}, lag {}", since.unwrap_or_default(), importer.lag)
+            let contact = importer.last_contact_at.map(|at| format!("last contact {}", ago(at, row.1)));
+            let contact = contact.as_deref().unwrap_or("no contact");
+            format!("{}{contact}, lag {}", since.unwrap_or_default(), importer.lag)
         }
     };
     "CLEARANCES" 8 => or_empty(row.0.importer.as_ref().map(|importer| importer.pending_clearances));

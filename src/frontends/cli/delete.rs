@@ -70,7 +70,7 @@ impl Verb for Delete {
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = match &self.plan {
-            Some(path) => format!("delete what the plan {} lists", path.display()),
+            Some(path) => format!("delete the resources in the plan {}", path.display()),
             None => format!("delete {}", self.targets.join(" ")),
         };
         session.refuse_if_read_only()?;

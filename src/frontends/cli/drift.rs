@@ -14,7 +14,7 @@ use crate::present::state_words;
 #[command(after_long_help = "\
 A deletion with --drift ask is stuck when resources appear after its plan: `gone show ID` names them.
 --accept deletes them too, under the guards of every deletion. --refuse leaves them, ends the
-deletion, and says what stays because of them.
+deletion, and says which resources stay because of them.
 
 Examples:
   gone drift 9f86d081 --accept --reason 'ticket 4711'

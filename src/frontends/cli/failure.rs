@@ -165,7 +165,7 @@ fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
         ),
         ControlError::Forbidden { .. } => (
             Exit::Auth,
-            "Ask the engine's owner for the scope: [api] uids in its settings grants it.",
+            "Ask the engine's owner for the scope: [api] uids in the engine's settings grants scopes.",
         ),
         ControlError::Unreachable { .. } => (
             Exit::Unreachable,

@@ -19,12 +19,12 @@ use crate::domain::{attention, duration};
 #[command(after_long_help = "\
 Examples:
   gone list                             deletions
-  gone list stuck --older-than 24h      what has needed a person for a day
-  gone list causes                      why, the most frequent first: gone retry --all --type ...
+  gone list stuck --older-than 24h      steps and deletions that have needed a person for a day
+  gone list causes                      the causes, the most frequent first: gone retry --all --type ...
   gone list retrying                    blocked steps, and when each is attempted next
   gone list network --cloud prod        the networks of a cloud, listed now
-  gone list orphans                     what was abandoned, and whether it still exists
-  gone list deployments                 other deployments, and what waits for their clearance
+  gone list orphans                     abandoned resources, and whether they still exist
+  gone list deployments                 other deployments, and how many steps wait for their clearance
   gone list engine                      what the engine does, did last and does next
   gone list engines                     the engines that share the ledger, and which one leads
   gone list tombstones -o jsonl")]

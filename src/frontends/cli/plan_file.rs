@@ -35,19 +35,19 @@ pub fn read(path: &Path) -> Result<Plan, Failure> {
 fn read_frozen(path: &Path) -> Result<Plan, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if size.len() > FILE_BYTES_MAX {
-        return Err("it is too large to be a plan".to_owned());
+        return Err("the file is too large to be a plan".to_owned());
     }
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut json = serde_json::Deserializer::from_str(&text);
     let plan: Plan = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (at, why) = (error.path(), error.inner());
-        format!("it is not a plan of this version: {at}: {why}")
+        format!("the file is not a plan of this version of gone: {at}: {why}")
     })?;
     let found = plan_hash(&plan);
     if found != plan.hash {
         let (named, found) = (short_id(&plan.hash), short_id(&found));
         return Err(format!(
-            "it was changed after it was frozen: it names the hash {named}, but its content has {found}"
+            "the plan was changed after it was frozen: the file names the hash {named}, but its content has the hash {found}"
         ));
     }
     Ok(plan)

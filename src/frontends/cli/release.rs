@@ -16,7 +16,7 @@ use crate::present::{time, waiting_words};
 A tombstone is released only if its resource is confirmed to exist and no deletion works on it.
 
 `gone list deployments` shows the deployments that refer to resources here. After the release of one,
-no deletion waits for its clearance any more, and what it still has may point at nothing. So its name
+no deletion waits for its clearance any more, and references that it still has may lead to nothing. So its name
 must be typed, unless --yes is given.
 
 Examples:
@@ -81,7 +81,7 @@ async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command
         [] => "no such tombstone".to_owned(),
         several => format!("{} tombstones match", several.len()),
     };
-    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
+    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows the tombstones.";
     Err(Failure::wrong(message, advice))
 }
 
@@ -100,14 +100,14 @@ async fn deployment(
         session.needs_terminal("Add --yes to release it without being asked.")?;
         let since = importer.since.map(time);
         let since = since.map(|at| format!("on record since {at}, "));
-        let seen = match importer.last_contact_at {
-            Some(at) => format!("seen {}", ago(at, session.clock.now())),
+        let contact = match importer.last_contact_at {
+            Some(at) => format!("last contact {}", ago(at, session.clock.now())),
             None => "no contact since the engine started".to_owned(),
         };
         let waiting = waiting_words(importer.pending_clearances);
         let (region, since) = (row.service_and_region(), since.unwrap_or_default());
         let lines = [
-            &format!("Deployment {name} ({region}): {since}{seen}, {waiting} for its clearance"),
+            &format!("Deployment {name} ({region}): {since}{contact}, {waiting} for its clearance"),
             "After the release, no deletion waits for this deployment's clearance. Its resources may keep references that \
              lead to nothing.",
             "If the deployment still exists, it is put on record again at its next watch.",
@@ -142,6 +142,6 @@ fn on_record<'a>(
             format!("no deployment \"{name}\" is on record{near}")
         }
     };
-    let advice = "`gone list deployments` shows them; a tombstone is KIND/ID@CLOUD/REGION.";
+    let advice = "`gone list deployments` shows the deployments; a tombstone is written KIND/ID@CLOUD/REGION.";
     Err(Failure::wrong(message, advice))
 }

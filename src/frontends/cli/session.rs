@@ -71,7 +71,7 @@ impl Session<'_> {
         deadline: Option<DateTime<Utc>>,
         take: impl FnOnce(Receipt) -> Result<T, ControlError>,
     ) -> Result<T, Failure> {
-        let advice = "It may have been accepted: `gone list` shows whether.";
+        let advice = "The command may have been accepted: `gone audit list` shows whether.";
         loop {
             let submitted = self.control.submit(Envelope {
                 reason: reason.to_owned(),
@@ -170,12 +170,12 @@ impl Session<'_> {
     pub(super) fn refuse_if_read_only(&self) -> Result<(), Failure> {
         let why = match (self.global.read_only, self.read_only) {
             (false, false) => return Ok(()),
-            (true, _) => "--read-only was given, and this changes a cloud",
+            (true, _) => "--read-only was given, and this command changes a cloud",
             (false, true) => {
-                "your settings are read-only ([guard] read_only), and this changes a cloud"
+                "your settings are read-only ([guard] read_only), and this command changes a cloud"
             }
         };
-        let advice = "Nothing was sent. `gone plan` shows what would be.";
+        let advice = "Nothing was sent. `gone plan` shows what a deletion would do.";
         Err(Failure::refused(why, advice))
     }
 }
@@ -275,7 +275,7 @@ impl Session<'_> {
 fn not_served<'s>(what: &str, word: &str, served: impl Iterator<Item = &'s str>) -> Failure {
     let near = did_you_mean(word, served);
     let message = format!("the engine serves no {what} \"{word}\"{near}");
-    Failure::wrong(message, "`gone list sites` shows them.")
+    Failure::wrong(message, "`gone list sites` shows the sites that it serves.")
 }
 
 /// Confirmations.
@@ -285,7 +285,7 @@ impl Session<'_> {
     /// # Errors
     /// There is no terminal: `advice` says how to confirm without one.
     pub(super) fn needs_terminal(&self, advice: &str) -> Result<(), Failure> {
-        let message = "there is no terminal to confirm it on";
+        let message = "there is no terminal on which a person could confirm this command";
         match self.err.style.in_terminal {
             true => Ok(()),
             false => Err(Failure::wrong(message, advice)),
@@ -317,7 +317,7 @@ impl Session<'_> {
         if words.iter().any(|word| word == typed.trim()) {
             return Ok(());
         }
-        let message = format!("that is not {wanted}; nothing was {effect}");
+        let message = format!("the typed text is not {wanted}; nothing was {effect}");
         Err(Failure::wrong(message, ""))
     }
 }

@@ -25,7 +25,7 @@ use crate::present::{
 /// From this number of equal siblings on, one line represents all of them.
 const FOLD_FROM: usize = 4;
 
-/// Show a deletion's steps as a tree, dependents below what waits for them
+/// Show a deletion's steps as a tree, dependents below the steps that wait for them
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -149,7 +149,7 @@ pub(super) async fn carry_on(
         let state = state_words(&deletion);
         session.err.say(format!("Deletion {id}: {state}"))?;
         if exit != Exit::Done {
-            let line = format!("It stays in the ledger: gone show {id}");
+            let line = format!("The deletion stays in the ledger: gone show {id}");
             session.err.say(line)?;
         }
         exits.push(exit);

@@ -135,8 +135,8 @@ pub(super) async fn step_resources(
     Ok(resources)
 }
 
-/// Returns an event in words, with the resource of its step: `port web-12: DELETE /v2.0/ports/3f1c 204`. The event
-/// itself has only the step's number.
+/// Returns an event in words, with the resource of its step: `port web-12: DELETE /v2.0/ports/3f1c 204`. Most
+/// events themselves have only the step's number.
 pub(super) fn event_words(event: &Event, resources: &BTreeMap<i64, String>) -> String {
     let resource = event.step_id.and_then(|id| resources.get(&id));
     // Some events name their resource themselves.

@@ -163,9 +163,9 @@ fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
             "{accept_drift} deletes the newcomers too; {refuse_drift} leaves them and ends the deletion"
         }
         StepState::Stuck => {
-            "{retry} retries it, once the reason is gone; {ladder} shows what else can be done"
+            "{retry} retries the step, once the reason is gone; {ladder} shows what else can be done"
         }
-        StepState::Blocked => "it is retried automatically; {retry} retries it at once",
+        StepState::Blocked => "the step is retried automatically; {retry} retries it at once",
         _ => return None,
     };
     Some(Cell::dim(look.keys.spell(next)))

@@ -16,7 +16,7 @@ use crate::system::config::{Choice, ChoiceTable};
 /// or commas. [`DEFAULT`] drops the choice.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
     let Some((kept_as, offers)) = offered(state) else {
-        return state.warn("the columns of this pane are fixed: the width of the screen decides");
+        return state.warn("the columns of this pane cannot be chosen: the width of the screen decides which are shown");
     };
     let names = names.iter().flat_map(|names| names.split(','));
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();

@@ -44,7 +44,7 @@ pub(crate) fn find_destination(typed: &str, kinds: &[KindInfo]) -> Destination {
     let near = text::did_you_mean(word, words(kinds));
     let hint = match near.as_str() {
         _ if kinds.is_empty() => "; the kinds are not known yet",
-        "" => "; ? lists them",
+        "" => "; ? lists the panes and kinds",
         near => near,
     };
     let typed = typed.trim();

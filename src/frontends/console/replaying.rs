@@ -31,7 +31,7 @@ pub(super) fn act(state: &mut State, action: Action) -> bool {
     };
     match (is_back, state.replay_cursor.under_way.is_some()) {
         (true, false) if at <= replay.first => state.hint("this is the first event"),
-        (false, false) if at >= replay.last => state.hint("this is the end"),
+        (false, false) if at >= replay.last => state.hint("this is the end of the replay"),
         _ => go(state, to),
     }
     true

@@ -64,7 +64,7 @@ async fn run_on_terminal(
     let size = terminal::size().context("cannot read the terminal's size")?;
     let is_slow = options.low_bandwidth;
     let terminal = Terminal::take(!options.no_color, is_slow, options.mouse);
-    let terminal = terminal.context("cannot take the terminal")?;
+    let terminal = terminal.context("cannot take over the terminal")?;
     let frame = if is_slow { SLOW_FRAME } else { FRAME };
     let mut asker = Asker::new(control, options.actor.clone());
     let (state, effects) = State::new(options, asker.snapshot(), Utc::now(), size);

@@ -408,7 +408,7 @@ impl State {
             }
             PaneRequest::Ask(confirm) if self.prompt.is_some() => {
                 // The question must not replace what the person types meanwhile.
-                let not_asked = "not asked while you type; press its key again";
+                let not_asked = "the confirmation does not open while you type; press the key of the command again";
                 self.warn(format!("{}: {not_asked}", confirm.words.what));
             }
             PaneRequest::Ask(confirm) => {

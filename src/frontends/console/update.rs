@@ -88,7 +88,7 @@ fn handle(state: &mut State, event: Event) {
         }
         Event::EngineGone => {
             state.engine_gone = true;
-            state.fail("the engine has gone; the screen shows what it published last");
+            state.fail("the engine has ended; the screen shows its last published state");
         }
         Event::Answer(ticket, answer, now) => {
             state.now = now;

@@ -155,7 +155,9 @@ pub(super) fn apply(state: &mut State) {
 
 fn saved_words(state: &State) -> String {
     match joined(state.options.views.keys(), ", ") {
-        names if names.is_empty() => "no view is saved; :view save NAME saves this one".to_owned(),
+        names if names.is_empty() => {
+            "no view is saved; :view save NAME saves the current one".to_owned()
+        }
         names => format!("saved views: {names}"),
     }
 }

@@ -371,7 +371,7 @@ impl Gate {
         let found = self.upstream.get_or_try_init(|| async {
             let url = self.parts.session.endpoint(&self.service, None, None).await;
             let url = url.map_err(|error| {
-                tracing::warn!(gate = %self.address, %error, "the upstream is not known");
+                tracing::warn!(gate = %self.address, %error, "the address of the upstream is not known");
                 Refusal::unavailable(format!(
                     "the address of {} is not known yet: Keystone does not answer, or its catalog does not name the \
                      service; send the request again later",
@@ -382,7 +382,7 @@ impl Gate {
             let base = Uri::builder().scheme(url.scheme()).authority(authority);
             let Ok(base) = base.path_and_query("/").build() else {
                 return Err(Refusal::unavailable(format!(
-                    "the catalog of Keystone names {url} as the address of {}, which is not usable",
+                    "the catalog of Keystone names {url} as the address of {}, but that URL is not usable",
                     self.name()
                 )));
             };

@@ -64,7 +64,7 @@ impl Gate {
         false
     }
 
-    /// Returns for each of these rows the parent that is being deleted, if any.
+    /// Returns for each of these rows the parent, direct or indirect, that is being deleted, if any.
     pub(super) async fn wholes_of_rows(
         &self,
         kind: &Kind,

@@ -62,7 +62,7 @@ impl Message {
     ) -> Self {
         let rest = match more {
             0 => String::new(),
-            more => format!("and {more} more: gone list stuck; gone list"),
+            more => format!("and {more} more; to see all: gone list stuck; gone list"),
         };
         let chat_lines = parts.iter().map(|part| part.chat_line());
         let text = lines(chat_lines.chain([rest.clone()]));

@@ -165,7 +165,10 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
     match settings {
         Ok(Some(file)) => ok("settings", file.display().to_string()),
-        Ok(None) => ok("settings", "no file; the defaults, see gone --print-config"),
+        Ok(None) => ok(
+            "settings",
+            "no file; the defaults apply (gone --print-config shows them)",
+        ),
         Err(error) => {
             let advice = "Correct the file; `gone --print-config` shows every key.";
             fail("settings", CheckFailure::Configuration, error, advice)
@@ -239,8 +242,7 @@ fn named_cloud_checks(facts: &Facts, clouds: &[CloudEntry]) -> Vec<Check> {
     let check = |(key, name): &(&str, String)| {
         let near = did_you_mean(name, known());
         let found = format!("there is no cloud \"{}\"{near}", escape(name));
-        let advice =
-            "Correct the settings, or add the cloud to clouds.yaml; until then this has no effect.";
+        let advice = "Correct the settings, or add the cloud to clouds.yaml; until then the setting has no effect.";
         warn(key, found, advice)
     };
     unknown.map(check).collect()
@@ -276,7 +278,7 @@ fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
     }];
     if let Some(Err(error)) = &ledger.readable {
         // The ledger's own errors say what to do.
-        let advice = "Fix that first, or use another ledger with --ledger FILE.";
+        let advice = "Fix this ledger first, or use another one with --ledger FILE.";
         let failure = CheckFailure::Configuration;
         checks.push(fail("ledger content", failure, error, advice));
     }
@@ -290,8 +292,7 @@ fn engine_check(engine: &EngineFacts) -> Check {
         (Err(error), Some(pid)) => {
             let found =
                 format!("process {pid} holds the ledger, but does not answer at {socket}: {error}");
-            let advice =
-                "Wait a moment if it is starting or ending; otherwise read its log, and end it.";
+            let advice = "Wait a moment if the process is starting or ending; otherwise read its log, and end the process.";
             fail("engine", CheckFailure::Unreachable, found, advice)
         }
         (Err(_), None) => {
@@ -333,7 +334,7 @@ fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
 
 fn terminal_check(terminal: &TerminalFacts) -> Check {
     if !terminal.is_terminal {
-        let found = "standard output is not a terminal; the verbs need none";
+        let found = "standard output is not a terminal; only the console needs one";
         return ok("terminal", found);
     }
     let (name, size) = (terminal.name.as_deref().unwrap_or("unknown"), terminal.size);

@@ -300,21 +300,21 @@ fn sections(parts: ReportRecords<'_>) -> Vec<Section> {
         Section::new("Refused", REFUSALS, parts.deletion.refused.clone())
             .about("Nothing was sent, for these reasons."),
         Section::new("Resources by kind and site", KINDS, kinds)
-            .about("What the plan deletes, and how much of it is gone."),
+            .about("The resources that the plan deletes, and how many of them are gone."),
         Section::new("Over time", CHART, chart)
             .about("Which steps ended last, and what they had waited for."),
         Section::new("Not gone", WAITING, waiting)
             .about("Steps that wait for a person or for their next attempt, and what blocks them."),
-        Section::new("What stays, and why", STAYS, stays)
+        Section::new("Resources that stay", STAYS, stays)
             .about("Resources that are not deleted: by the plan, or because their step was abandoned or skipped."),
         resources,
         Section::new("Removed by the cloud itself", AUTOMATIC, automatic)
             .about("Resources that the cloud removes along with others; gone sends nothing for them."),
         Section::new("Refused attempts", ATTEMPTS, attempts)
-            .about("Calls that a cloud did not carry out, or whose effect was missing, with its answers.")
+            .about("Calls that a cloud did not carry out, or whose effect was missing, with the cloud's answers.")
             .leaving_out(refused.left_out),
         Section::new("Warnings of the plan", WARNINGS, warnings)
-            .about("What the plan warned of before it was approved."),
+            .about("The warnings that the plan had before its approval."),
         Section::new("What happened", STORY, story.events)
             .about("The events of the deletion as a whole.")
             .leaving_out(story.left_out),
@@ -363,8 +363,7 @@ fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
             (StepState::Purged, reason) if reason.is_empty() => "a person abandoned it".to_owned(),
             (StepState::Purged, reason) => format!("a person abandoned it: {reason}"),
             (StepState::Skipped, _) => {
-                "no call was sent for it: the deletion was cancelled, or no call was needed"
-                    .to_owned()
+                "the deletion was cancelled before the resource was deleted".to_owned()
             }
             _ => return None,
         };
@@ -386,7 +385,7 @@ fn resources(parts: &ReportRecords<'_>) -> Section {
     all.sort_by_cached_key(|step| (step.state == StepState::Gone, ended(step), step.id));
     let rows = all.into_iter().map(|step| (step.clone(), ended(step)));
     Section::new("Each resource", RESOURCES, rows).about(
-        "The steps of the plan: first those that are not gone, then the others by the time of their end.",
+        "The steps of the plan: first those whose resources are not gone, then the others by the time of their end.",
     )
 }
 

@@ -293,7 +293,10 @@ mod tests {
         member.joined(2, 7, Instant::now() + terms.lease);
         let mut waiting = pin!(member.gates_caught_up(8, writes_ended));
         let early = timeout(Duration::from_millis(1), &mut waiting).await;
-        assert!(early.is_err(), "the rows of engines were not read yet");
+        assert!(
+            early.is_err(),
+            "the wait ended before the rows of engines were read"
+        );
         let mut heartbeat = Heartbeat::new(member.clone());
         let beat = heartbeat.begin().unwrap();
         let roster = Roster {

@@ -295,8 +295,7 @@ pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize>
 /// server fails.
 pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     if address.is_pooled {
-        let why = "a pooler in transaction mode cannot keep engines out meanwhile; name the server \
-             itself, without ?pooler=transaction";
+        let why = "through a pooler in transaction mode, engines cannot be kept out while the ledger is copied; name the server itself, without ?pooler=transaction";
         return Err(LedgerError::io(address, why));
     }
     let kept = lock::keep(db, &address.schema);

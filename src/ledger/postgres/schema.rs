@@ -108,8 +108,7 @@ pub(super) fn check(db: &Connection, address: &Address) -> Result<(), LedgerErro
         }),
         Found::Version(found) => {
             let why = format!(
-                "its tables have version {found}, and this program needs version {KNOWN}; the next \
-                 engine of this version brings them up to it"
+                "its tables have version {found}, and this program needs version {KNOWN}; start an engine of this version, which upgrades the tables"
             );
             Err(LedgerError::io(address, why))
         }

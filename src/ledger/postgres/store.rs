@@ -116,8 +116,7 @@ impl Store {
                 },
                 Attempt::Ended if self.member.is_closing() => return Err(LedgerError::Closed),
                 Attempt::Ended => {
-                    tracing::warn!(ledger = %self.address, "this engine had no lease for so long that \
-                        others have taken its steps over");
+                    tracing::warn!(ledger = %self.address, "this engine had no lease for so long that other engines have taken over its steps");
                     self.member.lose_epoch(self.member.epoch());
                     continue;
                 }

@@ -69,11 +69,12 @@ pub(super) enum Unsealed {
     Length { found: i64, sealed: i64 },
     #[error("the audit's last row is not the one that was sealed: rows were changed by hand")]
     Hash,
-    #[error("the audit's seal was not made with the key of this ledger: it was changed by hand")]
+    #[error(
+        "the audit's seal was not made with the key of this ledger: the seal was changed by hand"
+    )]
     Forged,
     #[error(
-        "the audit has lost its seal, which {} says it had: it was removed by hand, or a backup of an \
-         older version was restored", .0.display()
+        "the audit has no seal, although the key file {} says that it was sealed: the seal was removed by hand, or a backup of an older version was restored", .0.display()
     )]
     Lost(PathBuf),
     #[error(

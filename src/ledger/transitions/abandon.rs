@@ -58,8 +58,7 @@ impl<S: RowStore> WorkingSet<S> {
         for id in &steps {
             if let Some(root) = self.step(*id)?.held_by {
                 return Err(Stop::Refused(format!(
-                    "step {id} waits for step {root}, which is stuck: use the rung forget on that \
-                     step"
+                    "step {id} cannot be abandoned: it waits for step {root}, which is stuck; use the rung forget on step {root}"
                 )));
             }
         }

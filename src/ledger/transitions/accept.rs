@@ -223,7 +223,9 @@ impl<S: LedgerRows> WorkingSet<S> {
             for keys in [&targets, &copies] {
                 if let Some((key, other)) = self.first_in_deletion(keys)? {
                     let other = short_id(&other);
-                    return refuse(format!("{key} is being deleted by deletion {other}"));
+                    return refuse(format!(
+                        "this deletion cannot be planned again while deletion {other} includes {key}; retry it once deletion {other} has ended"
+                    ));
                 }
             }
             self.guard(num, &targets, &copies, now)?;

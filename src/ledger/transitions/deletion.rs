@@ -159,7 +159,7 @@ fn check(state: DeletionState, trigger: Trigger, facts: &Facts) -> Result<(), Im
         (Trigger::Paused, _) if facts.paused => "the deletion is paused already".to_owned(),
         (Trigger::Resumed, _) if !facts.paused => "the deletion is not paused".to_owned(),
         (Trigger::StepsAbandoned, Planning | Refused) => {
-            format!("the deletion is {is}: nothing was sent")
+            format!("the deletion is {is}: it has no steps to abandon")
         }
         (Trigger::Cancelled | Trigger::Paused | Trigger::Resumed | Trigger::StepsAbandoned, _) => {
             return Ok(());

@@ -35,7 +35,10 @@ impl<S: RowStore> WorkingSet<S> {
         let row = self.deletion(num)?;
         let before = row.counts.accepted();
         let left = row.counts.of_mut(from);
-        debug_assert!(*left >= n, "more steps left {from:?} than there were");
+        debug_assert!(
+            *left >= n,
+            "more steps moved from {from:?} than the deletion had in that state"
+        );
         *left = left.saturating_sub(n);
         *row.counts.of_mut(to) += n;
         if row.counts.accepted() > before {

@@ -250,7 +250,7 @@ impl Tables {
             let table = Table::deserialize(value);
             let mut table = table.map_err(|error| format!("{}: {error}", value["name"]))?;
             if [table.name, table.plural, table.path, table.missing.text].contains(&"") {
-                return Err(format!("{value}: name, plural, path or missing is missing"));
+                return Err(format!("{value}: has no name, plural, path or missing"));
             }
             if table.singular.is_empty() {
                 table.singular = table.name;

@@ -217,7 +217,10 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     ];
     let unused = for_tls.into_iter().find(|(_, file)| file.is_some());
     let (key, _) = unused.filter(|_| !peer.is_secured())?;
-    Some((key, "has no effect: the url is http://".to_owned()))
+    Some((
+        key,
+        "has no effect, because the url is http://: remove it, or write https:// in url".to_owned(),
+    ))
 }
 
 /// Finds a certificate without its key, or a key without its certificate.

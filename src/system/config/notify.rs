@@ -134,7 +134,10 @@ fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
         return wrong("server", why.to_owned());
     }
     if server.parse::<IpAddr>().is_err() && Host::parse(server).is_err() {
-        return wrong("server", format!("\"{server}\" is not a host name"));
+        return wrong(
+            "server",
+            format!("\"{server}\" is not a host name; write the SMTP server's name or address"),
+        );
     }
     let local = match server.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),

@@ -157,7 +157,7 @@ pub async fn accept_each<A: Accept>(
                     Some(admitted) => serve(&connections, stream, client, admitted),
                     None => tracing::debug!(
                         ?client,
-                        "a connection was refused: all connections of its client are being served"
+                        "a connection was refused: its client has all connections that it may have, and all of them are being served"
                     ),
                 }
             }

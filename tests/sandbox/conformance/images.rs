@@ -95,7 +95,7 @@ pub(super) fn members() -> Vec<Step> {
         )
         .row("member added again"),
         post("/images/$i/members", r#"{"member": "other"}"#).status(200),
-        // A member sees the image, and itself among the members.
+        // A member sees the image, and of its members only itself.
         get("/images/$i").by(Demo).shows("/id", r#""$i""#),
         get("/images/$i/members")
             .by(Demo)

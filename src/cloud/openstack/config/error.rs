@@ -11,7 +11,7 @@ pub enum ConfigError {
         variable: &'static str,
         path: PathBuf,
     },
-    #[error("{}: cannot be read: {reason}", path.display())]
+    #[error("{} cannot be read: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
     /// The text of the file is not shown, since it may contain a password.
     #[error(

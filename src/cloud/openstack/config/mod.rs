@@ -15,7 +15,7 @@
 //!    `$OS_CLIENT_VENDOR_FILE`.
 //!
 //! gone is stricter than openstacksdk where openstacksdk's silence could choose another cloud than the user
-//! meant. A file that a variable names must exist. A broken file is an error and is not skipped. Where
+//! meant. A file that a variable names must exist and be readable. A broken file is an error and is not skipped. Where
 //! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first of
 //! `regions`; a warning says so). gone reads neither the profiles that openstacksdk ships nor those at a URL:
 //! a cloud that needs one fails with an error that says so.
@@ -139,7 +139,7 @@ pub enum Warning {
     Broken { error: String },
     /// `OS_*` variables that would configure a cloud, but `OS_CLOUD` names none.
     #[error(
-        "{} ignored, because OS_CLOUD is not set: set it to the cloud that these variables are for",
+        "OS_CLOUD is not set, so gone ignores {}; set OS_CLOUD to the cloud that these variables are for",
         names.join(", ")
     )]
     VariablesUnused { names: Vec<String> },

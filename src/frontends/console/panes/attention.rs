@@ -205,8 +205,8 @@ impl ListPane for AttentionPane {
     const LOADING: &'static str = "Asking for the stuck and blocked steps…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck, and nothing was refused.",
-        "What needs you is listed here, with what blocks it and since when.",
-        ":retrying shows what is blocked for now and is retried automatically.",
+        "This pane lists the steps and deletions that need you, each with its blocker and since when.",
+        ":retrying shows the blocked steps, which are retried automatically.",
     ];
 
     fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {

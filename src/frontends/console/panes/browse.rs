@@ -295,7 +295,7 @@ impl ListPane for BrowsePane {
     const NOTHING: &'static [&'static str] = &[];
     const FAILED: &'static [&'static str] = &[
         "Not every site could be listed; the reason is above.",
-        "{refresh} asks again, :sites shows what is reachable.",
+        "{refresh} asks again; :sites shows which sites are reachable.",
     ];
 
     fn heading(&self, rows: &Rows<Listed>, _look: &RenderContext) -> String {

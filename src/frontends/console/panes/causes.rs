@@ -45,9 +45,10 @@ fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context) {
         let why = reasons(others).join("; ");
         return context.say(Tone::Warn, format!("no step can be retried: {why}"));
     }
-    let mut lines = vec![format!("{} eligible, {}", thousands(n), left(others))];
+    let can = count(n, "step");
+    let mut lines = vec![format!("{can} can be retried, {} cannot", left(others))];
     lines.extend(reasons(others));
-    lines.push("Each is sent again. A step that still needs you is listed here again.".to_owned());
+    lines.push("Each step is sent again; one that still needs you is listed again.".to_owned());
     let confirm = Confirm::new(
         format!("how many are retried: {n}"),
         vec![n.to_string(), thousands(n)],
@@ -57,10 +58,10 @@ fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context) {
     context.confirm(confirm.saying(lines));
 }
 
-/// Says how many steps are not retried.
+/// Returns the number of steps that are not retried.
 fn left(others: &[NotEligible]) -> String {
     let left: u64 = others.iter().map(|it| it.steps).sum();
-    format!("{} not", thousands(left))
+    thousands(left)
 }
 
 fn reasons(others: &[NotEligible]) -> Vec<String> {
@@ -113,7 +114,7 @@ impl ListPane for CausesPane {
         self.counting.is_some() || self.retrying.is_some()
     }
     fn lead(&self, _rows: &Rows<CauseGroup>, _look: &RenderContext) -> Vec<Cell> {
-        let counting = (self.counting.as_ref()).map(|_| "counting what can be retried…");
+        let counting = (self.counting.as_ref()).map(|_| "counting the steps that can be retried…");
         let retrying = self.retrying.map(|_| "retrying…");
         let busy = |words| Cell::new(words, Tone::Busy);
         counting.into_iter().chain(retrying).map(busy).collect()
@@ -149,7 +150,7 @@ impl ListPane for CausesPane {
             (Ok(Receipt::Bulk(bulk)), Some((_, causes))) => confirm(causes, bulk, context),
             (Ok(Receipt::Bulk(done)), None) => {
                 let (moved, left) = (thousands(done.moved), left(&done.not_eligible));
-                context.say(Tone::Good, format!("{moved} retried, {left}"));
+                context.say(Tone::Good, format!("{moved} retried, {left} not"));
             }
             (Ok(_), _) => context.say(Tone::Bad, unexpected_reply().to_string()),
             (Err(error), _) => context.say(Tone::Bad, format!("retry: {error}")),

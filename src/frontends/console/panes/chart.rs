@@ -141,8 +141,8 @@ impl ListPane for ChartPane {
     const FULL_WIDTH: bool = true;
     const LOADING: &'static str = "Counting what happened…";
     const NOTHING: &'static [&'static str] = &[
-        "This deletion has no steps: it is not planned yet, or was refused.",
-        "Once it runs, this chart shows when each step runs.",
+        "This deletion has no steps: it is not planned yet, was refused or cancelled,",
+        "or its plan has nothing to delete. This chart shows when each step runs.",
     ];
 
     fn heading(&self, _rows: &Rows<ChartRow>, _look: &RenderContext) -> String {

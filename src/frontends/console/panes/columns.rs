@@ -48,7 +48,7 @@ impl ListPane for ColumnsPane {
     fn details(&self, _row: &ColumnOffer, look: &RenderContext) -> Vec<Cell> {
         look.texts(&[
             "{mark} marks a column, {open} shows the marked ones from now on.",
-            ":columns default shows again what fits the screen; :columns name,status sets them at once, in this order.",
+            "Type :columns default for as many as fit, or :columns name,status for these in this order.",
         ])
     }
     fn copies(&self, _: &Rows<ColumnOffer>, row: &ColumnOffer) -> Vec<Copied> {

@@ -59,7 +59,7 @@ impl ListPane for DeletionsPane {
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Asking for the deletions…";
     const NOTHING: &'static [&'static str] = &[
-        "No deletion has been asked for yet. Once one is, it is followed here.",
+        "No deletion has been asked for yet. Once you start one, it is shown here.",
         "",
         ":network lists the networks; the name of any other kind lists its resources.",
         "{plan_deletion} on a row plans its deletion, and deletes nothing yet.",

@@ -1,4 +1,4 @@
-//! Other deployments: those to whose resources this one refers, and those for whose clearance its steps wait (G1 to
+//! Other deployments: the configured peers, the owners that this deployment watches, and the importers on record (G1 to
 //! G12).
 
 use super::kit::*;
@@ -93,9 +93,9 @@ fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
         None => "no answer since this engine started".to_owned(),
     };
     let facts = [
-        format!("we watch {}", kinds(&watch.kinds)),
+        format!("this deployment watches {}", kinds(&watch.kinds)),
         answered,
-        format!("up to {}", watch.seq),
+        format!("notices up to {}", watch.seq),
     ];
     let tone = if watch.fresh { Tone::Plain } else { Tone::Bad };
     Cell::new(facts.join(look.dot()), tone)
@@ -103,7 +103,7 @@ fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
 
 fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
     let Some(importer) = importer else {
-        return Cell::dim("none of its resources refers to one here, as far as is on record");
+        return Cell::dim("on record, none of its resources refers to a resource here");
     };
     let mut facts = vec![format!("it watches {}", kinds(&importer.kinds))];
     if let Some(since) = importer.since {
@@ -147,8 +147,8 @@ impl ListPane for DeploymentsPane {
     const LOADING: &'static str = "Asking the engine for other deployments…";
     const NOTHING: &'static [&'static str] = &[
         "No other deployment is known.",
-        "An engine with [deployment] in its settings is one of several: it watches",
-        "those that it refers to, and waits for the clearance of those that refer to it.",
+        "With [deployment] in its settings, an engine belongs to a deployment, which",
+        "watches others to which it refers, and waits for its referrers' clearance.",
         "gone --print-config shows the section.",
     ];
     const NOTHING_THEN: &'static str =

@@ -51,10 +51,10 @@ impl ListPane for DriftPane {
     const SCOPE: Scope = Scope::Drift;
     const NOUN: &'static str = "step";
     const DETAIL_ROWS: u16 = 5;
-    const LOADING: &'static str = "Reading what is stuck with drift…";
+    const LOADING: &'static str = "Asking for the steps that are stuck with drift…";
     const NOTHING: &'static [&'static str] = &[
         "No deletion waits for your answer.",
-        "If newcomers block a cascade whose drift policy is ask, it asks here whether to delete them too.",
+        "If newcomers block a cascade whose drift policy is ask, this pane asks whether to delete them too.",
     ];
     const NOTHING_THEN: &'static str = "No deletion waited for an answer then.";
 

@@ -118,9 +118,10 @@ impl ListPane for ExplainPane {
     // Each answer reads the clouds.
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 4;
-    const LOADING: &'static str = "Reading it, and what refers to it…";
-    const NOTHING: &'static [&'static str] = &["Nothing blocks it, and it is in no deletion."];
-    const NOTHING_THEN: &'static str = "No deletion had it as a step by then.";
+    const LOADING: &'static str = "Reading the resource, and the resources that refer to it…";
+    const NOTHING: &'static [&'static str] =
+        &["Nothing blocks the resource, and it is in no deletion."];
+    const NOTHING_THEN: &'static str = "No deletion had the resource as a step by then.";
 
     fn heading(&self, _rows: &Rows<Line>, _look: &RenderContext) -> String {
         format!("why {}", self.words)

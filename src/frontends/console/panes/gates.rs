@@ -38,8 +38,8 @@ impl ListPane for GatesPane {
     const LOADING: &'static str = "Asking the engine for its gates…";
     const NOTHING: &'static [&'static str] = &[
         "This engine has no gate.",
-        "A [[gate]] in the settings opens one in front of a service, so that what is",
-        "deleted stays deleted for every client that uses the gate.",
+        "A [[gate]] in the settings opens a gate in front of a service, so that a deleted",
+        "resource stays deleted for every client that uses the gate.",
     ];
     const NOTHING_THEN: &'static str =
         "No ledger records the requests at gates, so a replay cannot show them.";

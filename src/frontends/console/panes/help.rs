@@ -47,13 +47,13 @@ impl Entry {
 fn meaning(state: StepState) -> &'static str {
     match state {
         StepState::Waiting => "waits for other steps, which must go first",
-        StepState::Ready => "goes next",
+        StepState::Ready => "its call is sent next",
         StepState::Running => "the call is under way",
         StepState::Verifying => "the cloud has accepted the call; not yet confirmed gone",
-        StepState::Blocked => "in use by another resource; retried automatically, see :retrying",
-        StepState::Stuck => "not retried without you, see :stuck",
+        StepState::Blocked => "cannot be deleted for now; retried automatically, see :retrying",
+        StepState::Stuck => "needs a person; not retried automatically, see :stuck",
         StepState::Gone => "confirmed gone",
-        StepState::Skipped => "cancelled before anything was sent",
+        StepState::Skipped => "the deletion was cancelled; the resource stays",
         StepState::Purged => "abandoned by a person; may still exist, see :orphans",
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     entries.push(Entry::new("", "signs"));
     let states = StepState::ALL.into_iter();
     entries.extend(states.map(|state| Entry::new(state.as_str(), meaning(state))));
-    let parts = "of a deletion: gone, accepted, still to be sent";
+    let parts = "the steps of a deletion: gone, accepted, the others";
     entries.push(Entry::new(BAR, parts));
     Ok(listed(HelpPane, entries))
 }
@@ -100,7 +100,7 @@ fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
 const WORDS: [(&str, &str); 5] = [
     (":cloud NAME", "show one cloud only, in all lists; :region and :project likewise"),
     (":port @west /web", "a kind or a pane at one site, with a filter"),
-    (":view NAME", "a saved view; :view save NAME saves this one"),
+    (":view NAME", "a saved view; :view save NAME saves the current one"),
     (":columns", "choose the columns of this list or tree; :columns name,status sets them, :columns default resets them"),
     (":quit", "leave the console"),
 ];
@@ -149,7 +149,7 @@ impl ListPane for HelpPane {
         let dot = look.dot();
         let name = action.map(|action| format!("{dot}\"{}\" in [console] keys", action.name()));
         vec![match sign.as_str() {
-            "" => Cell::dim("All times are UTC. What is shown as \\u{…} is a hidden character."),
+            "" => Cell::dim("All times are UTC. \\u{…} stands for a hidden character."),
             sign => Cell::plain(format!("{sign}  {does}{}", name.unwrap_or_default())),
         }]
     }

@@ -45,7 +45,7 @@ const KINDS_MAX: usize = 20;
 /// Maximum number of numbers in one line.
 const NUMBERS_MAX: usize = 4;
 const FIRST: &[&str] = &[
-    "No deletion has been asked for yet. Once one is, it is followed here.",
+    "No deletion has been asked for yet. Once you start one, it is shown here.",
     ":network lists the networks; the name of any other kind lists its resources.",
     "{plan_deletion} on a row plans its deletion, and deletes nothing yet.",
 ];
@@ -212,7 +212,7 @@ impl HomePane {
         sites.sort_by_key(urgency);
         let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
         let (answer, all) = (answer.count(), sites.len());
-        let none = "no cloud is configured: gone doctor says what was found";
+        let none = "no cloud is configured: gone doctor says what to do";
         let (says, tone) = match all {
             0 => (none.to_owned(), Tone::Warn),
             1 if answer == all => ("1 reachable".to_owned(), Tone::Good),
@@ -425,7 +425,7 @@ impl ListPane for HomePane {
     const NOUN: &'static str = "row";
     const DETAIL_ROWS: u16 = 3;
     const LOADING: &'static str = "Asking the engine…";
-    const NOTHING: &'static [&'static str] = &["Nothing is known yet."];
+    const NOTHING: &'static [&'static str] = &["The engine has not answered yet."];
 
     fn heading(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> String {
         match self.is_at_rest() && !look.replays {

@@ -86,10 +86,10 @@ impl ListPane for InspectPane {
     const DETAIL_ROWS: u16 = 4;
     const LOADING: &'static str = "Reading the timeline…";
     const NOTHING: &'static [&'static str] = &[
-        "Nothing has happened to it yet.",
+        "No event has been recorded yet.",
         "Each attempt is listed here, with its answer and request id.",
     ];
-    const NOTHING_THEN: &'static str = "Nothing had happened to it by then.";
+    const NOTHING_THEN: &'static str = "No event had been recorded by then.";
     const FOLLOWS_END: bool = true;
 
     fn heading(&self, _rows: &Rows<LedgerEvent>, _look: &RenderContext) -> String {

@@ -96,8 +96,8 @@ impl ListPane for LadderPane {
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 4;
     const MODAL: bool = true;
-    const LOADING: &'static str = "Asking what can be done about it…";
-    const NOTHING: &'static [&'static str] = &["Nothing can be done about it here."];
+    const LOADING: &'static str = "Asking which rungs are offered…";
+    const NOTHING: &'static [&'static str] = &["This ladder has no rung."];
 
     fn heading(&self, rows: &Rows<Line>, _look: &RenderContext) -> String {
         match rows.all().next() {

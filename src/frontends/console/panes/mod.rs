@@ -108,21 +108,21 @@ macro_rules! panes {
 
 panes! {
     words {
-        "home", "what needs you, what runs, when blocked steps are retried, and the sites" => home::open;
+        "home", "the steps and deletions that need you or run, when blocked steps are retried, and the sites" => home::open;
         "deletions", "all deletions, with their progress" => deletions::open;
-        "stuck", "what needs a person, and why" => attention::open_stuck;
-        "causes", "what needs a person, by cause: many steps can be retried at once" => causes::open;
+        "stuck", "the steps and refused deletions that need a person, and why" => attention::open_stuck;
+        "causes", "the steps that need a person, by cause: many steps can be retried at once" => causes::open;
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
-        "orphans", "what was abandoned, and whether it still exists" => orphans::open;
+        "orphans", "the resources of abandoned steps, and whether they still exist" => orphans::open;
         "drift", "deletions that wait for your answer about resources that appeared after their plan" => drift::open;
-        "tombstones", "what was deleted and is kept deleted, until it is released" => tombstones::open;
-        "events", "what happened, and all messages of this console" => events::open;
+        "tombstones", "the tombstones that keep deleted resources deleted, until they are released" => tombstones::open;
+        "events", "the events of the ledger, and all messages of this console" => events::open;
         "sites", "the regions, whether they answer and how fast" => sites::open;
-        "gates", "what clients do through each gate, and what it refused" => gates::open;
+        "gates", "the gates, and how many requests each of them passed on, changed or refused" => gates::open;
         "deployments", "other deployments: how far each watch is, and how many steps wait for their clearance" => deployments::open;
-        "engine", "what the engine does, did last and does next" => engine::open;
+        "engine", "the tasks of the engine: under way, last and next" => engine::open;
         "engines", "the engines that share the ledger: which one leads, and what each works on" => engines::open;
-        "tour", "what there is to try in the practice cloud" => tour::open;
+        "tour", "things to try in the practice cloud" => tour::open;
         "help", "all keys" => help::open;
     }
     routes {

@@ -40,7 +40,7 @@ impl ListPane for OrphansPane {
     const SCOPE: Scope = Scope::Orphans;
     const NOUN: &'static str = "orphan";
     const REFRESH: Refresh = Refresh::Demand;
-    const LOADING: &'static str = "Asking the clouds for what was abandoned…";
+    const LOADING: &'static str = "Asking the clouds for the abandoned resources…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing was abandoned.",
         "{ladder} on a stuck step shows the ladder; its last rung abandons the step, and what is left behind \

@@ -279,11 +279,11 @@ impl Pane for PlanPane {
             noun: "step".into(),
             loading: look.texts(&[
                 &*format!("Planning to delete {}.", self.target_words()),
-                "Everything that depends on it is listed; nothing is sent that changes anything.",
+                "All dependents are listed too; no call that changes a resource is sent.",
                 "{back} drops the plan.",
             ]),
             failed: look.texts(&["Nothing was sent. {refresh} plans again, {back} goes back."]),
-            nothing: look.texts(&["There is nothing to delete: it is gone already."]),
+            nothing: look.texts(&["There is nothing to delete: every target is gone already."]),
         }
     }
 

@@ -90,10 +90,10 @@ impl ListPane for SitesPane {
     const NOTHING: &'static [&'static str] = &[
         "No cloud is configured.",
         "Put a clouds.yaml into ~/.config/openstack, then start again;",
-        "gone doctor says what was found. gone --sandbox needs none.",
+        "gone doctor checks it. gone --sandbox needs no clouds.yaml.",
     ];
     const NOTHING_THEN: &'static str =
-        "A replay asks no cloud; :events shows when a site was lost or paused.";
+        "A replay asks no cloud; :events shows when a site became unreachable or was paused.";
 
     fn update(&mut self, rows: &mut Rows<SiteStatus>, context: &Context, moved: bool) -> bool {
         if moved {

@@ -88,7 +88,7 @@ fn means(phase: Phase) -> &'static str {
             "The tombstone is released: nothing is refused or deleted because of it."
         }
         Phase::Purged => {
-            "Its step was abandoned: nothing is sent any more, and it may still exist."
+            "Its step was abandoned: nothing is sent any more, and the resource may still exist."
         }
     }
 }

@@ -46,8 +46,8 @@ const STATIONS: &[Station] = &[
         done: |deletion| deletion.state == DeletionState::Gone,
         how: [
             "Delete legacy likewise. Its router's interface is not freed at once.",
-            ":retrying says when it is retried, {open} there what the cloud answered.",
-            "{retry} retries it at once; here the fourth attempt succeeds.",
+            ":retrying says when the step is retried, {open} there what the cloud answered.",
+            "{retry} retries the step at once; here the fourth attempt succeeds.",
         ],
     },
     Station {
@@ -56,18 +56,18 @@ const STATIONS: &[Station] = &[
         done: |deletion| deletion.counts.stuck + deletion.counts.purged > 0,
         how: [
             "Delete vault. The cloud forbids deleting a port of it, so a retry does not help.",
-            ":stuck names it; {open} shows the raw answer and every attempt,",
-            "{explain} explains it, down to the root blocker.",
+            ":stuck names the port; {open} shows the raw answer and every attempt,",
+            "{explain} explains the step, down to the root blocker.",
         ],
     },
     Station {
-        title: "take the last rung of the ladder: abandon it",
+        title: "take the last rung of the ladder: abandon the step",
         network: "vault",
         done: |deletion| deletion.counts.purged > 0,
         how: [
             "In :stuck, {ladder} on the port shows what else can be done, and does nothing.",
-            "{confirm} on forget asks for the deletion's short id: gone abandons it then.",
-            ":orphans keeps what was left behind, and whether it still exists.",
+            "{confirm} on forget asks for the deletion's short id, then abandons the step.",
+            ":orphans lists the port that was left behind, and whether it still exists.",
         ],
     },
 ];
@@ -84,7 +84,7 @@ struct Stop {
 
 pub(super) fn open(around: &Around<'_>) -> Opened {
     if !around.practices {
-        return Err("the tour is through the practice cloud: gone --sandbox");
+        return Err("the tour needs the practice cloud: start gone --sandbox");
     }
     let mut pane = TourPane {
         deletions: Feed::paged(query::Deletions::default()),

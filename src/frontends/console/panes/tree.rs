@@ -246,7 +246,9 @@ fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     });
     let advice = match by.in_plan {
         true => "It is being deleted too; the resource that it blocks is deleted after it.",
-        false => "Delete or free it there: the resource that it blocks then goes by itself.",
+        false => {
+            "Delete or free it there: the resource that it blocks is then deleted automatically."
+        }
     };
     vec![
         Cell::plain(blocker_words(by)),
@@ -372,8 +374,8 @@ impl Pane for TreePane {
             (true, Some(_)) => &["The deletion had no steps by then: they come with its plan."],
             (true, None) => &["The deletion had not been asked for by then."],
             (false, _) => &[
-                "This deletion has no steps: it is not planned yet, or was refused.",
-                "They appear here once it is planned.",
+                "This deletion has no steps: it is not planned yet, was refused or cancelled,",
+                "or its plan has nothing to delete.",
             ],
         };
         let loading = search.map_or("Reading the steps…", |_| "Searching the steps…");

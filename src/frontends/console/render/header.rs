@@ -56,7 +56,7 @@ fn draw_replay(
     if area.height == 1 {
         return line_from(canvas, x, area.y, facts);
     }
-    let message = format!("nothing is changed{}of {}", look.dot(), replay.ledger);
+    let message = format!("nothing is changed{}ledger {}", look.dot(), replay.ledger);
     let room = area.width.saturating_sub(x + 1);
     canvas.put(x, area.y, room, &message, Tone::Dim);
     line_from(canvas, 1, area.y + 1, facts);
@@ -142,7 +142,7 @@ pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
         ));
     }
     match (&engine.fault, state.options.engine) {
-        _ if state.engine_gone => look.bad("the engine has gone: start gone again"),
+        _ if state.engine_gone => look.bad("the engine has ended: start gone again"),
         (Some(fault), _) => look.bad(format!("the engine takes no new work: {fault}")),
         (None, EngineMode::Embedded) => Cell::dim("engine in this console"),
         (None, EngineMode::Attached) => Cell::dim(format!("attached to engine {}", engine.pid)),
@@ -220,7 +220,7 @@ const CALLS_FROM: u16 = 100;
 pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {
-        let hint = "no cloud is configured; gone doctor says what was found";
+        let hint = "no cloud is configured; gone doctor says what to do";
         return vec![Cell::dim(hint)];
     }
     let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);

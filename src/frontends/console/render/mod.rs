@@ -184,7 +184,7 @@ fn hint(state: &State, typed: &str) -> String {
         None if state.replays() && typed.starts_with("at") => {
             "  03:12:07, 2026-11-24T03:12:07Z or -10m".to_owned()
         }
-        None => "  nothing begins with that".to_owned(),
+        None => "  no line begins with that".to_owned(),
     }
 }
 

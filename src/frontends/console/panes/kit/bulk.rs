@@ -16,8 +16,7 @@ const NAMED_MAX: usize = 3;
 /// [`CANCEL_FOLLOWS`].
 const RETRIES: &str =
     "Each is sent again. A step that is refused as in use goes to the retry queue.";
-const PAUSES: &str =
-    "Nothing more is sent until a person resumes it; calls that were already sent are completed.";
+const PAUSES: &str = "Nothing more is sent for a deletion until a person resumes it; calls that were already sent are completed.";
 const ABANDONS: &str = "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
                         :orphans. This cannot be undone.";
 
@@ -143,7 +142,7 @@ fn abandon_one(item: &WorkItem<'_>) -> Planned {
     match item {
         WorkItem::Step(step) => does_not_go(step.state)?,
         WorkItem::Deletion(it) if it.counts.stuck + it.counts.blocked == 0 => {
-            return Err("no step of it is stuck or blocked");
+            return Err("the deletion has no stuck or blocked step");
         }
         WorkItem::Deletion(_) => {}
     }
@@ -169,8 +168,8 @@ fn can_pause(whole: &WholeDeletion) -> bool {
 
 fn pause_one(whole: &WholeDeletion, resumes: bool) -> Planned {
     match whole.is_paused() {
-        _ if !can_pause(whole) => Err("it has nothing to pause or resume"),
-        true if !resumes => Err("it is paused already"),
+        _ if !can_pause(whole) => Err("the deletion has ended, so it cannot be paused or resumed"),
+        true if !resumes => Err("the deletion is paused already"),
         _ => Ok(pausing(resumes, whole.id.clone())),
     }
 }

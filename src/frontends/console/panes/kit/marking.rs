@@ -70,7 +70,7 @@ impl<T: Row> Rows<T> {
         }
         let marked = count(marks.keys.len(), "row");
         Some(match marks.keys.len() {
-            MARKED_MAX => format!("{marked} marked, as many as can be; a filter shows fewer"),
+            MARKED_MAX => format!("{marked} marked, the maximum; a filter makes the list shorter"),
             _ => format!("{marked} marked"),
         })
     }
