@@ -227,7 +227,7 @@ async fn g07_a_refused_connection_is_reported_with_the_address() {
     let failure = peers.ask(&peer("s9"), question("s0")).await.unwrap_err();
     assert_eq!(
         failure.message,
-        "s9/r is not one of the peers in [deployment]"
+        "s9/r is not one of the peers in [deployment] of the settings"
     );
     let none = HttpPeers::new(&[], Limits::default()).unwrap();
     assert!(none.known().is_empty());

@@ -123,7 +123,7 @@ fn run_retry_verbs(variation: &Variation) {
     let said = home.stdout_of(&["retry", "--all", "--status", "400"]);
     assert!(
         said.starts_with(&format!(
-            "{third} steps can be retried, 0 cannot: {third} retried"
+            "{third} steps can be retried, 0 cannot; {third} retried"
         )),
         "{said}"
     );

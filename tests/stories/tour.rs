@@ -112,5 +112,5 @@ fn in_another_scenario_the_tour_names_the_command_that_starts_it() {
     session.press(":tour");
     session.wait_for(":tour");
     session.press("\r");
-    session.wait_for("the tour needs the practice cloud: gone --sandbox");
+    session.wait_for("the tour needs the practice cloud: start gone --sandbox");
 }
