@@ -364,7 +364,7 @@ fn testbed_p03_a_volume_attached_to_a_missing_server_is_detached_and_deleted() {
     let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
     let short = &id[id.len() - 8..];
     bed.gone(&format!("{cloud} show {id}"))
-        .says(&["(it is reserved)"]);
+        .says(&["(the resource is reserved)"]);
     bed.gone(&format!(
         "{cloud} purge {short} --rung reset --confirm {short}"
     ));
