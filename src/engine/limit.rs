@@ -33,7 +33,7 @@ const MARGIN_BELOW: f64 = 0.3;
 /// Number of periods of each limit after which the gain is believed as it is.
 const PERIODS: u32 = 8;
 /// While a comparison shows no gain, it rests for this number of answers, with fewer calls in flight. Too many calls
-/// cost speed: a real Neutron with two cores spends a twelfth more on each of 16 calls than on each of 8.
+/// cost speed: a real Neutron with two cores spends more time on each of 16 calls than on each of 8.
 const REST: u32 = 100;
 /// Number of good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
@@ -320,6 +320,24 @@ mod tests {
             let mut limit = Limit::new(8, 64);
             Cloud::of(workers).serve(&mut limit, 3_000);
             assert_eq!(limit.now(), expected, "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn a_comparison_that_shows_no_gain_rests_with_the_lower_limit() {
+        let mut limit = Limit::new(8, 64);
+        let mut cloud = Cloud::of(8);
+        let mut limits = Vec::new();
+        for _ in 0..1_000 {
+            cloud.serve(&mut limit, 1);
+            limits.push(limit.now());
+        }
+        let periods: Vec<_> = limits.chunk_by(|a, b| a == b).collect();
+        assert!(periods.len() > 5, "{} periods", periods.len());
+        // The first period of 8 calls is before any comparison, and the last period may not have ended.
+        for period in &periods[1..periods.len() - 1] {
+            let is_rest = u32::try_from(period.len()).unwrap() >= REST;
+            assert_eq!(is_rest, period[0] == 8, "{period:?}");
         }
     }
 

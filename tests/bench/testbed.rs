@@ -76,7 +76,7 @@ fn main() {
 }
 
 /// A project with this number of networks, each with this number of ports to delete. The ports of one more network have
-/// been deleted already, without being measured: after a seed, the database is slower by a tenth for some seconds,
+/// been deleted already, without being measured: after a seed, the database is slower for some seconds,
 /// whoever sends the deletes.
 fn seeded(runtime: &tokio::runtime::Runtime, networks: usize, ports: usize, clients: usize) -> Bed {
     // One port in ten is a DHCP port, which neither gone nor the plain calls delete.
