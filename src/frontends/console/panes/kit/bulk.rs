@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 3;
 /// The consequences of retrying, pausing and abandoning, for the person. Those of a cancellation are
 /// [`CANCEL_FOLLOWS`].
 const RETRIES: &str =
-    "Each is sent again. A step that is refused as in use goes to the retry queue.";
+    "The steps are sent again. A step that is refused as in use goes to the retry queue.";
 const PAUSES: &str = "Nothing more is sent for a deletion until a person resumes it; calls that were already sent are completed.";
 const ABANDONS: &str = "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
                         :orphans. This cannot be undone.";
