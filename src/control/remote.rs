@@ -239,7 +239,7 @@ impl Engine {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");
         let message = format!(
-            "the engine at {} refused the request: {detail} ({status})",
+            "the engine at {} answered with an error: {detail} ({status})",
             self.socket.display()
         );
         match status.as_u16() {
